@@ -9,12 +9,9 @@ server connection of a pooler in transaction mode, where nobody can release it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
-
-from django.conf import settings
 
 from ledger.db import execute
 
@@ -140,13 +137,3 @@ def count_concerns(*, before: datetime) -> list[ConcernCount]:
     """
     rows = execute("SELECT what, name, count, since FROM ledger_count_concerns($1) ORDER BY what, name", before)
     return [ConcernCount(*row) for row in rows if row[2]]
-
-
-def renew_alive_file() -> None:
-    """Renew COUNTERFOIL_ALIVE_FILE, whose age tells a supervisor that this process still works; if none is named,
-    nothing.
-    """
-    if settings.COUNTERFOIL_ALIVE_FILE is not None:
-        # A file that cannot be written grows old, which is what is looked at.
-        with suppress(OSError):
-            settings.COUNTERFOIL_ALIVE_FILE.touch()

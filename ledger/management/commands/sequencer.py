@@ -25,12 +25,12 @@ from django.db import Error, IntegrityError, OperationalError, connection
 from django.utils import timezone
 
 from counterfoil_tlog import checkpoint, notes
+from ledger.alive_file import renew_alive_file
 from ledger.log.operations import logs
 from ledger.log.operations import sequencer as sequencer_operations
 from ledger.log.queries import log as queries
 from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import LeadLost, SignerStateUnavailable, StateInsideRecord, open_state, read_keys
-from ledger.processes import renew_alive_file
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 

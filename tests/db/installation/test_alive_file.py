@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -10,6 +12,7 @@ import pytest
 from celery import Celery
 
 from console.beat import Ticks
+from console.local.installation import ROOT
 from ledger.management.commands import eraser
 from ledger.management.commands.sequencer import Sequencer
 
@@ -50,3 +53,10 @@ def test_each_turn_of_a_loop_renews_the_file(name: str, turns, settings, tmp_pat
 def test_a_file_that_cannot_be_written_stops_no_loop(name: str, turns, settings, tmp_path):
     settings.COUNTERFOIL_ALIVE_FILE = tmp_path / "nowhere" / "alive"
     turns[name]()
+
+
+def test_beat_needs_no_django_to_be_set_up():
+    """It runs without the models, which saves half of its memory."""
+    code = "import console.beat\nfrom django.apps import apps\nprint(apps.ready)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
