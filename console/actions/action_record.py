@@ -268,7 +268,7 @@ def _event_row(
         "family": family,
         "icon": f"state-{family}" if moved else _icon(event.kind),
         "actor": record.names.get(event.actor_id, event.actor_kind),
-        "detail": _detail_text(detail),
+        "detail": (labels.case_reason_label(detail["reason"]) if event.kind == "case_opened" else _detail_text(detail)),
         "href": record.page("action-entry", record.action.id, event.seq),
         "at": event.at,
     }

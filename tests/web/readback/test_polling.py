@@ -137,6 +137,7 @@ def test_an_action_whose_key_is_gone_becomes_a_case_and_holds_up_no_other(
     assert "Its evidence cannot be opened: the key is gone" in said
     assert "The system of record has not answered yet." in said
     said = pages.get(f"/t/orchid/actions/{lost}").content.decode()
+    assert "UNREADABLE" not in said
     assert "The payload cannot be opened: it was erased, or its key is gone. Its hash stays in the record." in said
     assert settling.settle(shop.operator, case["case_id"], "ATTEST_PRESENT").status_code == 200
     assert shop.state(lost) == "RECONCILED_SUCCESS"
