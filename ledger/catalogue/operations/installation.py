@@ -55,6 +55,11 @@ def record_key_change(kind: str, *, key: str, name: str, reason: str, at: dateti
             _record_once(tenant.id, kind, known, detail, at=at)
 
 
+def record_off_boarding(kind: str, *, tenant_id: UUID, detail: dict[str, Any], at: datetime) -> None:
+    """Record that the off-boarding of a tenant has begun or finished; once each. Inside `tenancy`."""
+    _record_once(tenant_id, kind, {"off_boarding": digest(tenant_id.bytes)}, detail, at=at)
+
+
 def _record_once(tenant_id: UUID, kind: str, known: dict[str, str], detail: dict[str, Any], *, at: datetime) -> None:
     """Append an event to the tenant's own subject, unless one of this kind with this digest is there."""
     [(name, value)] = known.items()
