@@ -301,6 +301,9 @@ def test_each_process_has_its_files_closed_to_all_others_and_no_key_of_another(n
         assert {file.stat().st_mode & 0o777 for file in own.rglob("*") if file.is_file()} <= {0o400, 0o600}
         kept = {file.name for file in own.iterdir() if file.is_file() and keys.get(file.name) == file.read_text()}
         assert kept == (set(keys) if component == "web" else set())
+    looked = node.execute("web", "python", "manage.py", "doctor")
+    in_order = {line.split()[1] for line in looked.stdout.splitlines() if line.startswith("ok")}
+    assert {"FOLDERS", "ROLES", "RIGHTS", "KEY_RIGHTS"} <= in_order, looked.stdout + looked.stderr
 
 
 def test_the_key_of_the_log_is_rotated_and_retired_as_the_page_says(node: Node, sequencers: list[Started]):
