@@ -103,7 +103,8 @@ def environment(container: Resource, secrets: dict[str, dict[str, str]]) -> dict
     for source in container.get("envFrom", ()):
         told |= maps[source["configMapRef"]["name"]]
     told |= {each["name"]: each["value"] for each in container.get("env", ()) if "value" in each}
-    return told | {name: secrets[secret][key] for name, (secret, key) in secret_variables(container).items()}
+    known = {name: secrets[secret].get(key) for name, (secret, key) in secret_variables(container).items()}
+    return told | {name: value for name, value in known.items() if value is not None}
 
 
 def words(container: Resource, told: dict[str, str]) -> list[str]:
