@@ -129,7 +129,7 @@ def _tasks(stand: Stand) -> Callable[[], float]:
         before, began = spent_ms(), time.perf_counter()
         for _ in range(TASKS):
             nothing.delay()
-        _wait(lambda: broker.llen("celery") + broker.hlen("unacked") == 0)
+        _wait(lambda: broker.llen("tick") + broker.hlen("unacked") == 0)
         per_s = TASKS / (time.perf_counter() - began)
         return Rate.of(per_s, spent_ms=spent_ms() - before, operations=TASKS)
 
