@@ -160,6 +160,9 @@ class WatchedRedis:
     def _write_server(self, port: int) -> None:
         lines = [*self._common(port), f"requirepass {self.password}", f"masterauth {self.password}"]
         lines += ["appendonly yes", 'save ""', "maxmemory-policy noeviction", "repl-diskless-sync-delay 0"]
+        if self.tls:
+            # Whoever is promoted is known by the name that its certificate bears.
+            lines.append(f"replica-announce-ip {self._host}")
         if port != self.ports[0]:
             lines.append(f"replicaof {self._host} {self.ports[0]}")
         _write(self._file(port), "\n".join(lines) + "\n", self.account)
