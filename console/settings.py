@@ -163,8 +163,10 @@ if _public.hostname != COUNTERFOIL_RP_ID and not (_public.hostname or "").endswi
 # backup of the database.
 COUNTERFOIL_LOG_KEY = Path(os.environ.get("COUNTERFOIL_LOG_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pem")
 COUNTERFOIL_SIGNER_STATE = _signer_state()
-# The epoch of the installation, as the sequencer's guard tells it: written there, read by web and workers.
-COUNTERFOIL_EPOCH = Path(os.environ.get("COUNTERFOIL_EPOCH") or COUNTERFOIL_SECRETS_DIR / "epoch")
+# The public half of the log's key, by which web and workers check the epoch that the sequencer has signed.
+COUNTERFOIL_LOG_PUBLIC_KEY = Path(
+    os.environ.get("COUNTERFOIL_LOG_PUBLIC_KEY") or COUNTERFOIL_SECRETS_DIR / "log_key.pub"
+)
 # Where exports are put together and kept until they end; workers and web processes must see the same folder.
 COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "var" / "exports")
 # The file that a backup job touches when it has ended well; the status of the installation tells its age.

@@ -6,6 +6,7 @@ role can read them and can write them only through the function `ledger_append` 
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Func, Q
 
@@ -805,6 +806,24 @@ class Alarm(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.raised_at}"
+
+
+class SignedEpoch(models.Model):
+    """The epoch of the installation, signed with the log's key for this database as it runs now (`ledger.log.epochs`).
+
+    The only row.
+    """
+
+    one = models.BooleanField(primary_key=True, default=True)
+    number = models.IntegerField()
+    signatures = ArrayField(models.BinaryField())
+
+    class Meta:
+        db_table = "ledger_epoch"
+        constraints = [models.CheckConstraint(condition=Q(one=True), name="epoch_is_one")]
+
+    def __str__(self) -> str:
+        return str(self.number)
 
 
 class ProcessLease(models.Model):

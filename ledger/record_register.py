@@ -341,6 +341,7 @@ OUTSIDE = {
     "ledger.LogTip": "compared by `--log`",
     "ledger.Anchor": "signatures of others, which verify by themselves; the log holds the digest of each",
     "ledger.AnchorSchedule": "when outsiders are asked next",
+    "ledger.SignedEpoch": "signed with the log's key, and checked by whoever reads it",
     "ledger.ProcessLease": "which process does a work now, for seconds; nothing follows from it",
     "ledger.TaskRun": "when a task last ended on a host of workers; nothing follows from it",
     "ledger.Maintenance": "of the whole installation; each tenant's record tells its beginning and its end",

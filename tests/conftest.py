@@ -185,10 +185,6 @@ def _new_folder() -> Path:
     servers.private_folder(folder, account)
     ensure_keys(folder / "secrets")
     ensure_log_key(folder / "secrets")
-    # As the sequencer's guard would have told it when it started.
-    epoch = folder / "secrets" / "epoch"
-    epoch.write_text("1\n")
-    epoch.chmod(0o600)
     (folder / "ports").write_text(f"{servers.free_port()} {servers.free_port()}")
     return folder
 
@@ -287,6 +283,22 @@ def _clone(run: Run, name: str) -> None:
         connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
         for role in (servers.APP, servers.SEQUENCER, servers.ERASER, servers.AUDITOR):
             connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, sql.Identifier(role)))
+    sign_first_epoch(run, name)
+
+
+def sign_first_epoch(run: Run, name: str) -> None:
+    """Sign the epoch of a database, as the sequencer does when it starts."""
+    from ledger.log.epochs import sign_epoch
+    from ledger.log.signer_state import read_keys
+
+    url = run.postgres.url(servers.SUPERUSER, name)
+    with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
+
+        def execute(statement: Any, *values: Any) -> list[tuple[Any, ...]]:
+            found = connection.execute(statement, values)
+            return found.fetchall() if found.description else []
+
+        sign_epoch(1, read_keys(run.secrets / "log_key.pem"), execute)
 
 
 def _drop(run: Run, name: str) -> None:

@@ -55,6 +55,8 @@ def refusal_response(request: HttpRequest, refusal: Refused) -> HttpResponse:
     response = problem_response(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
     if isinstance(refusal, RateExceeded | UnderMaintenance):
         response["Retry-After"] = str(refusal.retry_after_s)
+    elif refusal.status == 503:
+        response["Retry-After"] = str(UNAVAILABLE_FOR_S)
     return response
 
 

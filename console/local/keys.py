@@ -10,6 +10,7 @@ database is not enough to mint a grant, open a payload or forge a session.
     systems/        folder      one JSON file of verifier credentials per target system
 
     log_key.pem     Ed25519     signs the checkpoints of the log; the sequencer's alone, so it is made only when asked
+    log_key.pub     public      its public half, for web and workers; made with it
     push_key.pem    P-256       tells push services who calls; only where people's devices are told, so only when asked
 
 The first, third and fourth are key files as `ledger/key_files.py` reads them: `manage.py rotate` adds keys to them.
@@ -29,6 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from ledger.key_files import write_private
+from ledger.log.signer_state import write_public_keys
 
 
 def _hex_key() -> str:
@@ -69,8 +71,12 @@ def ensure_keys(folder: Path) -> None:
 
 
 def ensure_log_key(folder: Path) -> None:
-    """Create the key of the log, on the machine of the sequencer; an existing one is never changed."""
+    """Create the key of the log, on the machine of the sequencer, and its public half; an existing one is never
+    changed.
+    """
     _ensure_key(folder, LOG_KEY, _signing_key)
+    if not (folder / LOG_KEY).with_suffix(".pub").exists():
+        write_public_keys(folder / LOG_KEY)
 
 
 def ensure_push_key(folder: Path) -> None:

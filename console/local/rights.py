@@ -81,6 +81,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "ledger_blank": READ,
     "ledger_export": CHANGE,
     "ledger_order": OWN,
+    "ledger_epoch": READ,
     "ledger_processlease": CHANGE,
     "ledger_wrongclock": CHANGE,
     "ledger_taskrun": OWN,
@@ -178,6 +179,7 @@ APP_FUNCTIONS: tuple[str, ...] = (
 SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
     "django_migrations": READ,
     "ledger_tenant": ("SELECT", "UPDATE (origin, epoch, restored_at)"),
+    "ledger_epoch": CHANGE,
     "ledger_subject": READ,
     "ledger_event": READ,
     "ledger_pending": ("SELECT", "DELETE"),

@@ -39,9 +39,9 @@ from ledger import keystore, processes
 from ledger.actions.queries.runs import waiting_orders
 from ledger.catalogue.queries import maintenance_in_force
 from ledger.db import execute
+from ledger.log.epochs import EpochUnknown, check_epoch, read_epoch, read_public_keys
 from ledger.log.queries import anchors, log
 from ledger.log.rules import alarms
-from ledger.log.signer_state import EpochUnknown, read_epoch
 from ledger.retention.operations import pruning
 from ledger.verification.queries import fences
 from reviews import queries as after
@@ -162,7 +162,7 @@ def readiness_faults() -> list[Check]:
 
     One statement in each of the two databases, well under a millisecond of theirs.
     """
-    return [check for check in (*_database(), *_keys(), *_epoch()) if check.in_order is False]
+    return [check for check in (*_database(), *_keys(), *_log_key()) if check.in_order is False]
 
 
 def _database() -> Iterator[Check]:
@@ -221,11 +221,21 @@ def _keys() -> Iterator[Check]:
         yield Check("KEYS", False, "The key database does not answer: no payload can be stored or read.")
 
 
-def _epoch() -> Iterator[Check]:
+def _log_key() -> Iterator[Check]:
+    """Fail where this process cannot read the log's public key; without it, it would start nothing."""
     try:
-        yield Check("EPOCH", True, f"This process reads epoch {read_epoch(settings.COUNTERFOIL_EPOCH)}.")
+        read_public_keys(settings.COUNTERFOIL_LOG_PUBLIC_KEY)
     except EpochUnknown as unknown:
         yield Check("EPOCH", False, unknown.detail)
+
+
+def _epoch() -> Iterator[Check]:
+    try:
+        number = check_epoch(read_epoch(execute), read_public_keys(settings.COUNTERFOIL_LOG_PUBLIC_KEY))
+    except EpochUnknown as unknown:
+        yield Check("EPOCH", False, unknown.detail)
+    else:
+        yield Check("EPOCH", True, f"Epoch {number} is signed for the database as it runs now.")
 
 
 # Workers: each notes when it has ended a task, and looks at its clock with each tick that it gets
@@ -293,7 +303,7 @@ def look_at_installation() -> InstallationLook:
     """Look at everything now; checks that need the database are unknown while it does not answer, and their figures
     missing.
     """
-    found: list[Check | InstallationFigure] = [*_database(), *_keys(), *_epoch(), *_broker(), *_counters()]
+    found: list[Check | InstallationFigure] = [*_database(), *_keys(), *_broker(), *_counters()]
     answers = {each.code: each.in_order for each in found if isinstance(each, Check)}
     whole = bool(answers["DATABASE"] and answers.get("MIGRATIONS"))
     for codes, look in _LOOKS:
@@ -575,6 +585,7 @@ _LOOKS: tuple[
     ],
     ...,
 ] = (
+    (("EPOCH",), _epoch),
     (("MAINTENANCE",), _maintenance),
     (("FENCE",), _fences),
     (("WORKER", "BEAT"), _processes),

@@ -297,7 +297,6 @@ class Installation:
             environment |= {
                 "COUNTERFOIL_SECRETS_DIR": str(host),
                 "COUNTERFOIL_SIGNER_STATE": self.state.url(servers.SUPERUSER, "postgres"),
-                "COUNTERFOIL_EPOCH": str(self.folder / "secrets" / "epoch"),
             }
         return programs.sequencer_program(environment=environment, log=log)
 

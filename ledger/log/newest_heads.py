@@ -1,4 +1,4 @@
-"""The newest signed head of a tenant's log: from this database, and from elsewhere.
+"""The newest signed head of a tenant's log, and the epoch, as this process has seen them.
 
 Each process keeps, for each tenant, the newest checkpoint that it has read and the latest head that it has ever read.
 The first goes out with answers (`Counterfoil-Checkpoint`); the second is one of the heads that a record must not be
@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
 from uuid import UUID
 
 from counterfoil_tlog import checkpoint as checkpoints
 from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.db import execute
 from ledger.log.queries.log import CURRENT_CHECKPOINT
-from ledger.log.rules.recency import is_later
-from ledger.log.signer_state import read_epoch, read_signed_head
+from ledger.log.rules.recency import RecordBehind, is_later
 
 KEPT_S = 0.5
 """How old the checkpoint of an answer may be."""
@@ -32,23 +29,27 @@ class _Memory:
     note: bytes | None = None
     read_at: float = -KEPT_S
     latest: CheckpointBody | None = None
+    epoch: int = 0
 
 
-class KnownHeads(NamedTuple):
-    """The epoch stored outside the database and the heads seen so far; a record must not be behind them."""
-
-    epoch: int
-    heads: tuple[CheckpointBody, ...]
+KnownHeads = tuple[CheckpointBody, ...]
+"""The heads seen so far; a record must not be behind them."""
 
 
-def known_heads(epoch: Path, tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
-    """The epoch and heads known outside of this database, from the files at `epoch`, this process and its caller.
+def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
+    """The heads that this process and its caller have seen.
 
-    Read it before the record that it is compared with, because the log grows meanwhile. `EpochUnknown` if a file cannot
-    be read.
+    Call it before reading the record that it is compared with, because the log grows meanwhile.
     """
-    heads = (read_signed_head(epoch, tenant_id), _memory(tenant_id).latest, seen)
-    return KnownHeads(read_epoch(epoch), tuple(each for each in heads if each is not None))
+    return tuple(each for each in (_memory(tenant_id).latest, seen) if each is not None)
+
+
+def note_epoch(tenant_id: UUID, epoch: int) -> None:
+    """Keep the epoch that was just read; `RecordBehind` if this process has read a later one."""
+    memory = _memory(tenant_id)
+    if epoch < memory.epoch:
+        raise RecordBehind(f"This database is of epoch {epoch}, and epoch {memory.epoch} was seen before.")
+    memory.epoch = epoch
 
 
 def note_checkpoint(tenant_id: UUID, note: bytes | None) -> CheckpointBody | None:

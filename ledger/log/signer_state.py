@@ -24,17 +24,19 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-from uuid import UUID
 
 import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from counterfoil_tlog import checkpoint as checkpoints
-from counterfoil_tlog.checkpoint import CheckpointBody
 from ledger.log.rules.signing import NOTHING, HistoryForked, TreeHead
-from ledger.record.rules.refusals import Refused
 
 FIRST_EPOCH = 1
 LEASE_S = 2.5
@@ -55,42 +57,6 @@ class StateInsideRecord(Exception):
     """The signer state is on the record's database server, so a restore would take it back with the record."""
 
 
-class EpochUnknown(Refused):
-    """The epoch of this installation cannot be read, so nothing is released; the sequencer writes it when it starts."""
-
-    code = "EPOCH_UNKNOWN"
-    status = 503
-
-
-def read_epoch(path: Path) -> int:
-    """The epoch from its published file, for processes that may not read the signer state itself."""
-    try:
-        text = path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        raise EpochUnknown from None
-    if not text.isdecimal():
-        raise EpochUnknown
-    return int(text)
-
-
-def read_signed_head(epoch: Path, tenant_id: UUID) -> CheckpointBody | None:
-    """Read the newest head signed for a tenant from the file beside the epoch; None if there is none yet.
-
-    It says what the record must have, so read it before the record. `EpochUnknown` where the file cannot be read.
-    """
-    try:
-        text = _head_file(epoch, tenant_id).read_text("utf-8")
-        return checkpoints.parse(text.partition("\n\n")[0] + "\n")
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError, checkpoints.BadCheckpoint):
-        raise EpochUnknown("The file of the newest signed head cannot be read, so nothing is released.") from None
-
-
-def _head_file(epoch: Path, tenant_id: UUID) -> Path:
-    return epoch.with_name("heads") / str(tenant_id)
-
-
 @dataclass(frozen=True, slots=True)
 class LogKeys:
     """The key that signs checkpoints, and the previous one while some verifiers know only the previous one."""
@@ -107,6 +73,11 @@ class LogKeys:
     def is_rotated(self) -> bool:
         """True if there are two keys; an interrupted rotation leaves the same one twice."""
         return self.before is not None and self.before.public_key() != self.current.public_key()
+
+    @property
+    def public(self) -> tuple[bytes, ...]:
+        """The public keys of `all`, raw."""
+        return tuple(key.public_key().public_bytes_raw() for key in self.all)
 
 
 def read_keys(path: Path) -> LogKeys:
@@ -127,12 +98,22 @@ def rotate_key(path: Path) -> LogKeys:
     key = Ed25519PrivateKey.generate()
     _write_key(before, old)
     _write_key(path, key)
+    write_public_keys(path)
     return LogKeys(key, old)
 
 
 def retire_key(path: Path) -> None:
     """Retire the previous key: it signs nothing more; its signatures stay valid."""
     _previous_path(path).unlink()
+    write_public_keys(path)
+
+
+def write_public_keys(path: Path) -> None:
+    """Write the public halves of the keys at `path` beside it, for web and workers, which check the epoch with them."""
+    blocks = (
+        key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) for key in read_keys(path).all
+    )
+    _replace_file(path.with_suffix(".pub"), b"".join(blocks), mode=0o644)
 
 
 def _previous_path(path: Path) -> Path:
@@ -150,14 +131,13 @@ def _write_key(path: Path, key: Ed25519PrivateKey) -> None:
     _replace_file(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
 
 
-def _replace_file(path: Path, data: bytes, *, mode: int, synced: bool = True) -> None:
+def _replace_file(path: Path, data: bytes, *, mode: int) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         os.fchmod(file.fileno(), mode)
         file.write(data)
         file.flush()
-        if synced:
-            os.fsync(file.fileno())
+        os.fsync(file.fileno())
     draft.replace(path)
 
 
@@ -176,21 +156,14 @@ Run = Callable[..., list[tuple[Any, ...]]]
 
 
 class SignerState(ABC):
-    """The signer state: `with open_state(address) as state`. Several processes may open it; only the leader changes it.
-
-    `epoch` is the file in which other processes read the epoch; it is updated here.
-    """
+    """The signer state: `with open_state(address) as state`. Several may open it; only the leader changes it."""
 
     now: str
     """The state's clock in seconds, as SQL. It decides when a lease ends, and nothing else."""
 
-    def __init__(self, *, epoch: Path | None = None) -> None:
+    def __init__(self) -> None:
         self._token = _NOBODY
         self._renewed = 0.0
-        self._epoch = epoch
-        self._published: dict[UUID, bytes] = {}
-        if epoch is not None:
-            self._publish_epoch()
 
     def __enter__(self) -> Self:
         return self
@@ -226,7 +199,11 @@ class SignerState(ABC):
     def keep_lead(self) -> None:
         """Renew the lease if that is due; `LeadLost` if another leads."""
         if time.monotonic() - self._renewed >= RENEW_S:
-            self._change("SELECT 1")
+            self.confirm_lead()
+
+    def confirm_lead(self) -> None:
+        """Renew the lease; `LeadLost` if another leads."""
+        self._change("SELECT 1")
 
     def release_lead(self) -> None:
         """Let another take the lead at once."""
@@ -259,42 +236,13 @@ class SignerState(ABC):
         rows = self._run("SELECT number FROM epoch")
         return int(rows[0][0]) if rows else FIRST_EPOCH
 
-    def raise_epoch(self) -> int:
-        """Begin a new epoch, which voids all earlier grants. It is durable here before the epoch file has it.
-
-        After a crash in between, the next process that opens the signer state publishes it.
-        """
-        self._change(*_store_epoch(self.epoch + 1))
-        self._publish_epoch()
-        return self.epoch
-
-    def _publish_epoch(self) -> None:
-        """Update the epoch file if it is behind; a lost signer state continues from the file."""
-        if self._epoch is None:
-            return
-        try:
-            published = read_epoch(self._epoch)
-        except EpochUnknown:
-            published = 0
-        if published > self.epoch:
-            self._run(*_store_epoch(published))
-        elif published < self.epoch:
-            _replace_file(self._epoch, f"{self.epoch}\n".encode(), mode=0o644)
-
-    def publish_head(self, tenant_id: UUID, note: bytes) -> None:
-        """Publish a tenant's newest signed checkpoint to other processes; only after the database has it too.
-
-        A crash before it leaves the file behind by one signature, until this log is signed or swept again.
-        """
-        if self._epoch is None or self._published.get(tenant_id) == note:
-            return
-        file = _head_file(self._epoch, tenant_id)
-        if not file.parent.is_dir():
-            file.parent.mkdir(exist_ok=True)
-            # Other users read it, whatever our umask is.
-            file.parent.chmod(0o755)
-        _replace_file(file, note, mode=0o644, synced=False)
-        self._published[tenant_id] = note
+    def raise_epoch(self, *, to: int | None = None) -> int:
+        """Begin a new epoch, which voids all earlier grants: the next one, or the one that is known elsewhere."""
+        number = max(self.epoch, to) if to is not None else self.epoch + 1
+        self._change(
+            "INSERT INTO epoch VALUES (1, %s) ON CONFLICT (one) DO UPDATE SET number = excluded.number", number
+        )
+        return number
 
     # The heads
 
@@ -331,22 +279,18 @@ class SignerState(ABC):
 _ENROL = "INSERT INTO head VALUES (%s, %s, %s) ON CONFLICT (origin) DO NOTHING"
 
 
-def _store_epoch(number: int) -> tuple[str, int]:
-    return "INSERT INTO epoch VALUES (1, %s) ON CONFLICT (one) DO UPDATE SET number = excluded.number", number
-
-
 class SqliteState(SignerState):
     """The signer state as a file, for sequencers on one host."""
 
     now = "((julianday('now') - 2440587.5) * 86400.0)"
 
-    def __init__(self, path: Path, *, epoch: Path | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         self._file = sqlite3.connect(path, isolation_level=None, timeout=10)
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = FULL")
         self._file.executescript(_TABLES.format(integer="INTEGER", bytes="BLOB", real="REAL"))
-        super().__init__(epoch=epoch)
+        super().__init__()
 
     def close(self) -> None:
         self._file.close()
@@ -373,11 +317,11 @@ class PostgresState(SignerState):
 
     now = "extract(epoch FROM clock_timestamp())::float8"
 
-    def __init__(self, address: str, *, epoch: Path | None = None) -> None:
+    def __init__(self, address: str) -> None:
         self._address = address
         self._open: psycopg.Connection | None = None
         self._has_tables = False
-        super().__init__(epoch=epoch)
+        super().__init__()
 
     def close(self) -> None:
         if self._open is not None:
@@ -438,6 +382,6 @@ def _rows(cursor: psycopg.Cursor[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return cursor.fetchall() if cursor.description is not None else []
 
 
-def open_state(address: Path | str, *, epoch: Path | None = None) -> SignerState:
+def open_state(address: Path | str) -> SignerState:
     """Open the signer state at a path, or at the address of a PostgreSQL."""
-    return SqliteState(address, epoch=epoch) if isinstance(address, Path) else PostgresState(address, epoch=epoch)
+    return SqliteState(address) if isinstance(address, Path) else PostgresState(address)

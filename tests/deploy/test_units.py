@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import HTTPError
@@ -140,11 +142,12 @@ def _settings(host: Host) -> None:
     """The environment files of the examples, and the key files; one folder of keys for each that has its own."""
     etc, lib = host.folder / "etc" / "counterfoil", host.folder / "var" / "lib"
     etc.mkdir(parents=True)
-    for name in ("counterfoil", "counterfoil-sequencer", "counterfoil-epoch", "counterfoil-witness"):
+    for name in ("counterfoil", "counterfoil-sequencer", "counterfoil-witness"):
         (lib / name).mkdir(parents=True, mode=0o700)
     for keys in (etc / "secrets", etc / "eraser", lib / "counterfoil-sequencer"):
         ensure_keys(keys)
     ensure_log_key(lib / "counterfoil-sequencer")
+    shutil.copy(lib / "counterfoil-sequencer" / "log_key.pub", etc / "secrets")
 
     for name, values in examples().items():
         lines = [
@@ -177,12 +180,17 @@ def test_the_prepare_and_partitions_units_succeed_also_when_repeated(host: Host)
         assert child.process.wait(PATIENCE_S) == 0, host.said(name)
 
 
-def test_the_sequencer_unit_publishes_the_epoch_and_stops_on_request(host: Host):
+def test_the_sequencer_unit_leads_and_stops_on_request(host: Host):
     told, child = host.start("sequencer")
-    epoch = host.folder / "var/lib/counterfoil-epoch/epoch"
-    until(lambda: epoch.exists() or not child.running(), "the sequencer tells the epoch")
+    state = host.folder / "var/lib/counterfoil-sequencer/guard.sqlite"
+
+    def leads() -> bool:
+        with suppress(sqlite3.Error), closing(sqlite3.connect(state)) as opened:
+            return opened.execute("SELECT until FROM leader").fetchone()[0] > 0
+        return False
+
+    until(lambda: leads() or not child.running(), "the sequencer leads")
     assert child.running(), host.said("sequencer")
-    assert epoch.read_text().strip() == "1"
     host.end(told, child)
     host.start("sequencer")
 

@@ -327,8 +327,8 @@ def opened(run: Run) -> Iterator[Ground]:
     users = live_example.broker_users(WORDS)
     with new_database(run) as database, new_stack(run, place.log, database, users=users) as stack:
         stack.environment["COUNTERFOIL_SECRETS_DIR"] = str(place.secrets)
-        # The sequencer goes on with the run's own secrets, and writes the epoch there.
-        stack.environment["COUNTERFOIL_EPOCH"] = f"{stack.sealing['COUNTERFOIL_SECRETS_DIR']}/epoch"
+        # The sequencer goes on with the run's own secrets.
+        stack.environment["COUNTERFOIL_LOG_PUBLIC_KEY"] = f"{stack.sealing['COUNTERFOIL_SECRETS_DIR']}/log_key.pub"
         ground = Ground(stack, place, run, database)
         try:
             ground.open()

@@ -49,16 +49,16 @@ def new_signer_state() -> Iterator[None]:
 
 
 @contextmanager
-def signer(path: Path | None = None, *, epoch: Path | None = None) -> Iterator[Signer]:
-    """The sequencer's keys and a signer state; with `epoch` it also writes the files that other processes read."""
-    with leading_state(path or signer_state_file(), epoch=epoch) as state:
+def signer(path: Path | None = None) -> Iterator[Signer]:
+    """The sequencer's keys and a signer state, of which we lead."""
+    with leading_state(path or signer_state_file()) as state:
         yield Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), state)
 
 
 @contextmanager
-def leading_state(path: Path, *, epoch: Path | None = None) -> Iterator[SignerState]:
+def leading_state(path: Path) -> Iterator[SignerState]:
     """The signer state at this path, of which we lead."""
-    with open_state(path, epoch=epoch) as state:
+    with open_state(path) as state:
         state.take_lead(at_once=True)
         yield state
 
@@ -74,11 +74,11 @@ def as_sequencer() -> Iterator[None]:
         cursor.execute("RESET ROLE")
 
 
-def seal_up(path: Path | None = None, *, epoch: Path | None = None) -> int:
+def seal_up(path: Path | None = None) -> int:
     """Everything that waits gets its place and a signature over it; how many events there were."""
     if not queries.pending_events(limit=1):
         return 0
-    with as_sequencer(), signer(path, epoch=epoch) as signing:
+    with as_sequencer(), signer(path) as signing:
         return sum(
             sequencer.drain_queue(tenant_id=tenant_id, positions=positions, signer=signing, at=datetime.now(UTC))
             for tenant_id, positions in queries.pending_events().items()

@@ -232,7 +232,7 @@ def claim_and_start(
     known = known_heads(tenant_id, request.seen)
     judge = ready_actions.waiting_judge(tenant_id, known, unverifiable, at=at)
     found = lock_release(tenant_id, request.action_id, executor_id=request.executor_id, at=at)
-    minted = ready_actions.mint_grant(found, judge, known.epoch, by=by, at=at)
+    minted = ready_actions.mint_grant(found, judge, by=by, at=at)
     if not isinstance(minted, ready_actions.MintedGrant):
         return None
     return minted.claimed, _start_minted(minted, request, by=by, at=at)
@@ -322,7 +322,7 @@ def _start(
     attempt = head.entry["execution"]["attempt_count"] + 1
     payload = stored_payload(context)
     try:
-        grants.check_terms(grant, grant_terms(context, executor, payload, attempt=attempt, epoch=known.epoch))
+        grants.check_terms(grant, grant_terms(context, executor, payload, attempt=attempt))
     except binding.PolicyChanged as changed:
         # The policy has changed: void grant and approval and ask people again (RT-20, R-AP-09).
         void_grants(tenant_id=tenant_id, action_id=head.id, at=at)

@@ -281,7 +281,7 @@ def mint_grants(
     startable = _lock_startable(tenant_id, executor_id, tools, judge, only=only, behind_tenant=behind_tenant, at=at)
     for release in startable:
         is_known = True
-        minted = mint_grant(release, judge, known.epoch, by=by, at=at)
+        minted = mint_grant(release, judge, by=by, at=at)
         if isinstance(minted, MintedGrant):
             is_minted = True
             yield minted
@@ -308,7 +308,6 @@ def _may_be_claimed(
 def mint_grant(
     release: LockedRelease,
     judge: Callable[[ReleaseContext], ReleaseState],
-    epoch: int,
     *,
     by: ledger.Actor,
     at: datetime,
@@ -332,7 +331,7 @@ def mint_grant(
     except CannotOpen:
         end_unreadable_action(head, context.action, context.approval, at=at)
         return None
-    return _grant_locked(executor, release, state, payload, epoch, by=by, at=at)
+    return _grant_locked(executor, release, state, payload, by=by, at=at)
 
 
 def _settle_clock(release: LockedRelease, *, at: datetime) -> LockedRelease:
@@ -348,7 +347,6 @@ def _grant_locked(
     release: LockedRelease,
     state: ReleaseState,
     payload: bytes,
-    epoch: int,
     *,
     by: ledger.Actor,
     at: datetime,
@@ -372,11 +370,11 @@ def _grant_locked(
         request_again(head=head, action=context.action, why=decision.refusal.detail, at=at)
     if unmet is not None or drift_refusal(context.approval, at=at) is not None:
         return None
-    return _write_grant(executor, release, payload, epoch, by=by, at=at)
+    return _write_grant(executor, release, payload, by=by, at=at)
 
 
 def _write_grant(
-    executor: Executor, release: LockedRelease, payload: bytes, epoch: int, *, by: ledger.Actor, at: datetime
+    executor: Executor, release: LockedRelease, payload: bytes, *, by: ledger.Actor, at: datetime
 ) -> MintedGrant | None:
     head, approval_head, context = release
     action, entry = context.action, head.entry
@@ -398,7 +396,6 @@ def _write_grant(
             executor,
             payload,
             attempt=entry["execution"]["attempt_count"] + 1,
-            epoch=epoch,
         ),
     )
     token = grants.mint_token(grant, key=grant_keys.signing_key(context.record.now))

@@ -38,6 +38,7 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import RawCall, columns, execute, instances, load_models, pipeline
 from ledger.log import newest_heads
+from ledger.log.epochs import check_epoch, read_public_keys
 from ledger.log.newest_heads import KnownHeads
 from ledger.log.rules.recency import LogStopped, RecordBehind, check_not_behind
 from ledger.record import operations as ledger
@@ -249,7 +250,12 @@ def _read_context(row: tuple[Any, ...]) -> tuple[ReleaseContext, tuple[Any, ...]
 
 def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:
     """Return the heads that the record must not be older than; call it before reading the record."""
-    return newest_heads.known_heads(settings.COUNTERFOIL_EPOCH, tenant_id, seen)
+    return newest_heads.known_heads(tenant_id, seen)
+
+
+def release_epoch(standing: RecordStanding) -> int:
+    """Return the epoch of the installation; `EpochUnknown` unless it was signed for this database as it runs now."""
+    return check_epoch(standing.signed_epoch, read_public_keys(settings.COUNTERFOIL_LOG_PUBLIC_KEY))
 
 
 def _record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind | None:
@@ -261,18 +267,20 @@ def _record_refusal(context: ReleaseContext, known: KnownHeads) -> RecordBehind 
 def standing_refusal(tenant_id: UUID, standing: RecordStanding, known: KnownHeads) -> RecordBehind | None:
     """Return the reason why nothing starts on this record (its log is stopped, or older than `known`), or None.
 
-    `known` was read before the record.
+    `known` was read before the record. `EpochUnknown` if the epoch was not signed for this database.
     """
     stored = newest_heads.note_checkpoint(tenant_id, standing.note)
     if standing.stopped:
         return LogStopped(f"The log of this record is stopped ({standing.stopped}), so nothing starts.")
-    if standing.epoch is not None and standing.epoch != known.epoch:
+    epoch = release_epoch(standing)
+    if standing.epoch is not None and standing.epoch != epoch:
         return RecordBehind(
-            f"This record is of epoch {standing.epoch} and the installation of epoch {known.epoch}: it was restored, or"
+            f"This record is of epoch {standing.epoch} and the installation of epoch {epoch}: it was restored, or"
             " is being restored."
         )
     try:
-        for seen in known.heads:
+        newest_heads.note_epoch(tenant_id, epoch)
+        for seen in known:
             check_not_behind(standing.origin, stored, seen)
     except RecordBehind as behind:
         return behind
@@ -297,15 +305,13 @@ def stored_payload(context: ReleaseContext) -> bytes:
     return data
 
 
-def grant_terms(
-    context: ReleaseContext, executor: Executor, payload: bytes, *, attempt: int, epoch: int
-) -> grants.GrantTerms:
+def grant_terms(context: ReleaseContext, executor: Executor, payload: bytes, *, attempt: int) -> grants.GrantTerms:
     """The terms of a grant for this attempt, from the current state."""
     action, facts = context.action, context.record
     return grants.GrantTerms(
         tenant=str(action.tenant_id),
         environment=settings.COUNTERFOIL_ENVIRONMENT,
-        epoch=epoch,
+        epoch=release_epoch(facts.standing),
         action_id=str(action.id),
         revision=REVISION,
         attempt=attempt,

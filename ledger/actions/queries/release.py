@@ -11,6 +11,7 @@ from ledger.actions.queries.actions import open_duplicates_sql
 from ledger.actions.queries.freezes import COVERS
 from ledger.catalogue.queries import POLICIES_IN_FORCE
 from ledger.db import columns, execute, load_models
+from ledger.log.epochs import EPOCH_COLUMNS, EPOCH_TABLE, EpochRow, signed_epoch
 from ledger.models import Action
 
 
@@ -31,8 +32,8 @@ class DecisionPosition(NamedTuple):
 
 
 class RecordStanding(NamedTuple):
-    """The state of a tenant's record: origin and epoch, the last restore, the newest signed checkpoint, and the reason
-    if the log is stopped.
+    """The state of a tenant's record: origin and the epoch under which it is good, the last restore, the newest signed
+    checkpoint, the reason if the log is stopped, and the epoch of the installation as it was signed.
     """
 
     origin: str
@@ -40,11 +41,16 @@ class RecordStanding(NamedTuple):
     restored_at: datetime | None
     note: bytes | None
     stopped: str
+    signed_epoch: EpochRow | None
 
 
-_STANDING_COLUMNS: LiteralString = "o.origin, o.epoch, o.restored_at, c.note, coalesce(c.stopped, '')"
-_STANDING_TABLES: LiteralString = """ledger_tenant o ON o.id = $1
-LEFT JOIN LATERAL (SELECT note, stopped FROM ledger_tip WHERE tenant_id = $1 ORDER BY log DESC LIMIT 1) c ON true"""
+_STANDING_COLUMNS: LiteralString = "o.origin, o.epoch, o.restored_at, c.note, coalesce(c.stopped, ''), " + EPOCH_COLUMNS
+_STANDING_TABLES: LiteralString = (
+    """ledger_tenant o ON o.id = $1
+LEFT JOIN LATERAL (SELECT note, stopped FROM ledger_tip WHERE tenant_id = $1 ORDER BY log DESC LIMIT 1) c ON true
+LEFT JOIN """
+    + f"{EPOCH_TABLE} ON true"
+)
 
 
 def record_standing(tenant_id: UUID) -> RecordStanding:
@@ -53,8 +59,14 @@ def record_standing(tenant_id: UUID) -> RecordStanding:
     return _standing(*row)
 
 
-def _standing(origin: str, epoch: int | None, restored_at: datetime | None, note: Any, stopped: str) -> RecordStanding:
-    return RecordStanding(origin, epoch, restored_at, bytes(note) if note is not None else None, stopped)
+_STANDING_WIDTH = 8
+
+
+def _standing(
+    origin: str, epoch: int | None, restored_at: datetime | None, note: Any, stopped: str, *signed: Any
+) -> RecordStanding:
+    note = bytes(note) if note is not None else None
+    return RecordStanding(origin, epoch, restored_at, note, stopped, signed_epoch(*signed))
 
 
 class ReleaseFacts(NamedTuple):
@@ -136,6 +148,6 @@ def read_release(row: tuple[Any, ...]) -> tuple[ReleaseFacts, tuple[Any, ...]]:
         key=key,
         key_hash=key_hash,
         decided=DecisionPosition(*place) if place[0] is not None else None,
-        standing=_standing(*rest[13:18]),
+        standing=_standing(*rest[13 : 13 + _STANDING_WIDTH]),
     )
-    return facts, rest[18:]
+    return facts, rest[13 + _STANDING_WIDTH :]

@@ -16,12 +16,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from counterfoil_tlog import checkpoint as checkpoints
 from counterfoil_tlog import notes, tiles
 from counterfoil_tlog.merkle import leaf_hash
 from ledger.db import execute, tenancy
+from ledger.log import epochs
 from ledger.log.operations.logs import open_first_log, open_next_log
 from ledger.log.queries import log as queries
 from ledger.log.queries.log import LogHead
@@ -69,6 +70,28 @@ def take_lead(state: SignerState, *, at_once: bool = False) -> bool:
             " Use another server, made by an initdb of its own."
         )
     return state.take_lead(at_once=at_once)
+
+
+def is_epoch_signed(signer: Signer) -> bool:
+    """Return whether the epoch of the signer state is signed for the database as it runs now."""
+    try:
+        number = epochs.check_epoch(epochs.read_epoch(execute), signer.keys.public[:1])
+    except epochs.EpochUnknown:
+        return False
+    return number == signer.state.epoch
+
+
+def sign_epoch(signer: Signer) -> None:
+    """Sign the epoch for the database as it runs now; only once each of its logs was compared with the signer state.
+
+    Whoever lost the signer state goes on from the epoch that the database has.
+    """
+    with transaction.atomic():
+        row = epochs.read_epoch(execute)
+        if row is not None and row.number > signer.state.epoch:
+            signer.state.raise_epoch(to=row.number)
+        epochs.sign_epoch(signer.state.epoch, signer.keys, execute)
+        signer.state.confirm_lead()
 
 
 def end_pauses_in_transactions() -> None:
@@ -228,9 +251,6 @@ def sign_head(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
             note = _sign_checkpoint(head, signer.keys)
         if is_new or (head.signed_at is not None and at - head.signed_at >= HEARTBEAT):
             _publish_checkpoint(tenant_id, head, note, at=at)
-    # Whoever reads this file before the database finds at least as much there.
-    if note is not None:
-        signer.state.publish_head(tenant_id, note)
     return head.size if is_new else None
 
 

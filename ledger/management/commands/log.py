@@ -86,6 +86,7 @@ class Command(BaseCommand):
         with open_signer() as signer, lead_at_once(signer):
             # First of all: from here on no grant of before is good, whatever becomes of the rest.
             epoch = signer.state.raise_epoch()
+            sequencer.sign_epoch(signer)
             for tenant in events.tenants():
                 if not _has_log(tenant.id):
                     continue

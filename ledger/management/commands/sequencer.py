@@ -70,7 +70,7 @@ class Command(BaseCommand):
 def open_signer() -> Iterator[sequencer_operations.Signer]:
     """The log key and the signer state of this installation."""
     try:
-        with open_state(settings.COUNTERFOIL_SIGNER_STATE, epoch=settings.COUNTERFOIL_EPOCH) as state:
+        with open_state(settings.COUNTERFOIL_SIGNER_STATE) as state:
             yield sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), state)
     except (OSError, ValueError) as error:
         raise CommandError(f"The log key or the signer state cannot be used: {error}") from None
@@ -110,6 +110,7 @@ class Sequencer:
         self.swept = -SWEEP_S
         self.worked = time.monotonic()
         self.stopped: dict[UUID, float] = {}
+        self.overtaken = False
 
     def run(self, ending: threading.Event) -> None:
         """Run until asked to stop; finish the step under way first."""
@@ -159,7 +160,14 @@ class Sequencer:
         return IDLE_S if time.monotonic() - self.worked < QUIET_AFTER_S else QUIET_S
 
     def work(self, *, sweep: bool) -> int:
-        """Process waiting events; on a sweep, logs without any too: they may lack a signature."""
+        """Process waiting events; on a sweep, logs without any too: they may lack a signature.
+
+        A sweep that finds the epoch not signed for this database, as after a restore, compares every log first.
+        """
+        unsigned = sweep and not sequencer_operations.is_epoch_signed(self.signer)
+        if unsigned:
+            self.stopped.clear()
+            self.overtaken = False
         if sweep:
             queries.learn_sizes()
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
@@ -171,6 +179,8 @@ class Sequencer:
             if tenant.epoch is None and tenant_id not in self.stopped:
                 # A log from before the database knew its epoch, which continues what was signed.
                 sequencer_operations.accept_epoch(tenant_id=tenant_id, epoch=self.signer.state.epoch)
+        if unsigned and not self.overtaken:
+            sequencer_operations.sign_epoch(self.signer)
         return done
 
     def _drain(self, tenant_id: UUID, positions: Sequence[int]) -> int:
@@ -182,6 +192,7 @@ class Sequencer:
         except (sequencer_operations.TipMoved, IntegrityError) as lost:
             # Somebody else leads meanwhile, and has taken these: nothing of ours was kept.
             logger.warning("Another sequencer has advanced the log of %s: %s", tenant_id, lost)
+            self.overtaken = True
             return 0
         except Refused as refusal:
             self.stopped[tenant_id] = time.monotonic() + SWEEP_S

@@ -56,6 +56,8 @@ TRIGGERS = [
     *((table, trigger) for table in APPEND_ONLY for trigger in ("no_change", "no_truncate")),
     *((table, trigger) for table in GROWING for trigger in ("only_grows", "no_truncate")),
     *((table, "gate") for table in GATED),
+    ("ledger_epoch", "epoch_rises"),
+    ("ledger_epoch", "epoch_stays"),
     ("ledger_evidence", "has_event"),
     ("reviews_run", "has_event"),
     ("reviews_claim", "keep_claim"),

@@ -26,7 +26,6 @@ def test_one_process_signs_in_as_sequencer_and_as_eraser_and_seals(run, committe
         ),
         "KEYS_DATABASE_URL": run.postgres.url(servers.ERASER, KEYS),
         "COUNTERFOIL_SIGNER_STATE": str(tmp_path / "signer.sqlite"),
-        "COUNTERFOIL_EPOCH": str(tmp_path / "epoch"),
     }
     child = forks().spawn(
         programs.background_program(environment=dict(os.environ) | committed_db.environment | told, log=tmp_path)

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, connections, transaction
 from psycopg import sql
@@ -21,17 +22,17 @@ from approvals.models import StartOverride
 from console.edge.transaction import CHECKPOINT
 from console.local.servers import APP, OWNER, SEQUENCER, SUPERUSER
 from ledger.db import execute, tenancy
-from ledger.log import newest_heads
+from ledger.log import epochs, newest_heads
 from ledger.log.operations import sequencer
 from ledger.log.queries import log as queries
-from ledger.log.signer_state import open_state, read_epoch
+from ledger.log.signer_state import LeadLost, read_keys
 from ledger.management.commands.sequencer import Sequencer
 from ledger.record import operations as ledger
 from reviews.readback.operations import readings, schedules
 from tests.conftest import _use
 from tests.support.api_tenant import Workshop, document, workshop
 from tests.support.callers import found
-from tests.support.seals import as_sequencer, leading_state, new_signer_state, seal_up, signer, signer_state_file
+from tests.support.seals import as_sequencer, new_signer_state, seal_up, signer, signer_state_file
 
 
 @pytest.fixture
@@ -42,9 +43,6 @@ def shop(committed_db: Any, settings: Any, secrets_dir: Path, tmp_path: Path) ->
     (secrets_dir / "systems" / "orchid" / "documents.json").write_text("{}")
     with new_signer_state():
         settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
-        settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
-        with open_state(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
-            pass
         yield workshop("orchid").set_up(tmp_path / "documents")
 
 
@@ -78,10 +76,9 @@ def test_a_grant_used_after_the_backup_cannot_be_used_again(shop: Workshop, back
     seal_up()
     restore()
     assert shop.state(order["action_id"]) == "VALIDATED"
-    before = read_epoch(settings.COUNTERFOIL_EPOCH)
     with as_sequencer():
         call_command("log", "restored", "--reason", "The disk failed.", verbosity=0)
-    assert read_epoch(settings.COUNTERFOIL_EPOCH) == before + 1
+    assert execute("SELECT number FROM ledger_epoch") == [(2,)]
     answer = shop.start(order)
     assert (answer.status_code, answer.json()["code"]) == (403, "GRANT_INVALID")
     assert "restored" in answer.json()["detail"]
@@ -114,7 +111,19 @@ def forget() -> None:
     newest_heads._memory.cache_clear()
 
 
-BEHIND = (409, "RECORD_BEHIND")
+def compare_logs() -> None:
+    """Have the sequencer find the database, and compare its logs with the signer state."""
+    with as_sequencer(), signer() as signing:
+        Sequencer(signing).work(sweep=True)
+
+
+def accept_database() -> None:
+    """The epoch is signed for the database although it has gone back: the signer state was lost too."""
+    with as_sequencer(), signer() as signing:
+        sequencer.sign_epoch(signing)
+
+
+BEHIND, UNKNOWN, STOPPED = (409, "RECORD_BEHIND"), (503, "EPOCH_UNKNOWN"), (409, "LOG_STOPPED")
 
 
 @contextmanager
@@ -238,24 +247,25 @@ def test_a_log_that_grows_while_a_restore_is_declared_is_accepted(
 @pytest.mark.parametrize("tool", ["write_document", "delete_document"])
 @pytest.mark.unsealed
 def test_nothing_starts_on_a_record_older_than_the_signed_log(shop: Workshop, backup: Any, settings: Any, tool: str):
-    """Of any class: the file beside the epoch names the newest signed head, and the copy has less."""
+    """Of any class: neither before the sequencer has compared the copy with what it signed, nor afterwards."""
     order = claimed(shop)
     assert shop.approved() if tool == "delete_document" else shop.propose(tool)
-    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    seal_up()
     restore = backup()
     shop.propose("write_document")
-    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    seal_up()
     restore()
     forget()
-    assert claim_refused(shop) == BEHIND
-    started = shop.start(order)
-    assert (started.status_code, started.json()["code"]) == BEHIND
-    assert "has gone back" in started.json()["detail"]
+    for answer in (UNKNOWN, STOPPED):
+        assert claim_refused(shop) == answer
+        started = shop.start(order)
+        assert (started.status_code, started.json()["code"]) == answer
+        standing = shop.operator.get("/ledger/standing").json()
+        assert (standing["starts"], standing["code"]) == (False, answer[1])
+        compare_logs()
     assert "log restored" in started.json()["hint"]
     listed = shop.executor.get("/executions/ready?tools=write_document,delete_document").json()["items"]
     assert all("record" in each["waiting_for"] for each in listed)
-    standing = shop.operator.get("/ledger/standing").json()
-    assert (standing["starts"], standing["code"]) == (False, "RECORD_BEHIND")
     with as_sequencer():
         call_command("log", "restored", "--reason", "The disk failed.", verbosity=0)
     assert shop.operator.get("/ledger/standing").json()["starts"] is True
@@ -263,7 +273,7 @@ def test_nothing_starts_on_a_record_older_than_the_signed_log(shop: Workshop, ba
 
 @pytest.mark.unsealed
 def test_a_process_remembers_the_newest_head_that_it_has_read(shop: Workshop, backup: Any):
-    """No file: the web process itself has read a later head."""
+    """The web process itself has read a later head."""
     shop.approved()
     seal_up()
     restore = backup()
@@ -272,14 +282,29 @@ def test_a_process_remembers_the_newest_head_that_it_has_read(shop: Workshop, ba
     forget()
     assert shop.operator.get("/ledger/standing").json()["starts"] is True
     restore()
+    accept_database()
     assert claim_refused(shop) == BEHIND
     forget()
     assert len(shop.claim()) == 1
 
 
 @pytest.mark.unsealed
+def test_a_process_remembers_the_newest_epoch_that_it_has_read(shop: Workshop, backup: Any):
+    shop.approved()
+    seal_up()
+    restore = backup()
+    with as_sequencer():
+        call_command("log", "restored", "--reason", "To be safe.", verbosity=0)
+    assert shop.operator.get("/ledger/standing").json()["starts"] is True
+    restore()
+    with new_signer_state():
+        accept_database()
+    assert claim_refused(shop) == BEHIND
+
+
+@pytest.mark.unsealed
 def test_an_executor_that_has_seen_a_newer_checkpoint_is_refused(shop: Workshop, backup: Any):
-    """Neither file nor memory: what the executor sends is enough."""
+    """Without a memory of its own, what the executor sends is enough."""
     order = claimed(shop)
     shop.propose("write_document")
     restore = backup()
@@ -288,6 +313,7 @@ def test_an_executor_that_has_seen_a_newer_checkpoint_is_refused(shop: Workshop,
     forget()
     seen = {CHECKPOINT: shop.operator.get("/ledger/standing")[CHECKPOINT]}
     restore()
+    accept_database()
     forget()
     assert claim_refused(shop, **seen) == BEHIND
     body = {"grant": order["grant"], "executor_id": "runner", "wrapper_version": "1", "timeout_s": 20}
@@ -309,9 +335,8 @@ def test_nothing_starts_while_the_log_is_stopped(shop: Workshop, backup: Any, se
     seal_up()
     restore()
     forget()
-    with as_sequencer(), signer() as signing:
-        Sequencer(signing).work(sweep=True)
-    assert claim_refused(shop) == (409, "LOG_STOPPED")
+    compare_logs()
+    assert claim_refused(shop) == STOPPED
     with as_sequencer():
         call_command("log", "restored", "--reason", "The disk failed.", verbosity=0)
     assert claim_refused(shop)[0] == 200
@@ -328,6 +353,8 @@ def test_a_copy_from_before_the_last_restore_has_an_older_epoch(shop: Workshop, 
     assert claim_refused(shop)[0] == 200
     restore()
     forget()
+    assert claim_refused(shop) == UNKNOWN
+    compare_logs()
     assert claim_refused(shop) == BEHIND
     assert "epoch 1" in shop.operator.get("/ledger/standing").json()["detail"]
 
@@ -336,12 +363,13 @@ def test_a_copy_from_before_the_last_restore_has_an_older_epoch(shop: Workshop, 
 def test_a_person_lets_some_tools_start_for_a_limited_time(shop: Workshop, backup: Any, settings: Any):
     """The override is scoped and bounded, on record, and named by the order and by the grant's event."""
     first, second = shop.approved(), shop.propose("write_document")
-    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    seal_up()
     restore = backup()
     shop.propose("write_document")
-    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
+    seal_up()
     restore()
-    assert claim_refused(shop) == BEHIND
+    compare_logs()
+    assert claim_refused(shop) == STOPPED
     wish = {"tools": ["write_document"], "minutes": 30, "reason": "The shop is closed otherwise."}
     assert shop.reviewer.post("/ledger/overrides", wish).status_code == 403
     assert shop.operator.post("/ledger/overrides", wish | {"minutes": 241}).status_code == 422
@@ -357,7 +385,7 @@ def test_a_person_lets_some_tools_start_for_a_limited_time(shop: Workshop, backu
     path = f"/ledger/overrides/{made.json()['id']}/end"
     assert shop.operator.post(path, {"reason": "Enough."}).status_code == 200
     assert shop.operator.post(path, {"reason": "Again."}).status_code == 404
-    assert claim_refused(shop) == BEHIND
+    assert claim_refused(shop) == STOPPED
 
 
 @pytest.mark.unsealed
@@ -377,27 +405,36 @@ def test_the_database_refuses_an_override_without_end(shop: Workshop):
 
 
 @pytest.mark.unsealed
-def test_an_unreadable_file_of_the_newest_head_prevents_every_start(shop: Workshop, settings: Any):
+def test_a_server_that_was_started_again_is_compared_before_anything_starts(shop: Workshop, monkeypatch: Any):
+    """Its data may be older, and it may be another server: as long as nobody has looked, nothing is known of it."""
     shop.approved()
-    seal_up(epoch=settings.COUNTERFOIL_EPOCH)
-    settings.COUNTERFOIL_EPOCH.with_name("heads").joinpath(str(shop.tenant)).write_text("")
-    assert claim_refused(shop) == (503, "EPOCH_UNKNOWN")
+    seal_up()
+    place = epochs._PLACE.replace("pg_postmaster_start_time()", "(pg_postmaster_start_time() + '1 s')")
+    monkeypatch.setattr(epochs, "EPOCH_COLUMNS", f"e.number, e.signatures, {place}")
+    with pytest.raises(epochs.EpochUnknown):
+        epochs.check_epoch(epochs.read_epoch(execute), read_keys(settings.COUNTERFOIL_LOG_KEY).public)
+    compare_logs()
+    assert epochs.check_epoch(epochs.read_epoch(execute), read_keys(settings.COUNTERFOIL_LOG_KEY).public) == 1
 
 
-def test_the_epoch_never_decreases_and_survives_the_loss_of_one_of_its_files(tmp_path: Path):
-    file, other = tmp_path / "epoch", tmp_path / "elsewhere"
-    with leading_state(tmp_path / "signer.sqlite", epoch=file) as state:
-        assert (state.epoch, read_epoch(file)) == (1, 1)
-        assert state.raise_epoch() == read_epoch(file) == 2
-    file.unlink()
-    with open_state(tmp_path / "signer.sqlite", epoch=file):
-        assert read_epoch(file) == 2
-    with open_state(tmp_path / "another.sqlite", epoch=file) as state:
-        assert state.epoch == 2
-    other.write_text("1\n")
-    with open_state(tmp_path / "signer.sqlite", epoch=other):
-        assert read_epoch(other) == 2
-    assert file.stat().st_mode & 0o777 == 0o644
+@pytest.mark.unsealed
+def test_a_signer_state_that_was_lost_goes_on_from_the_epoch_of_the_database(shop: Workshop):
+    with as_sequencer():
+        call_command("log", "restored", "--reason", "To be safe.", verbosity=0)
+    with new_signer_state():
+        compare_logs()
+        with signer() as signing:
+            assert signing.state.epoch == 2
+    assert execute("SELECT number FROM ledger_epoch") == [(2,)]
+
+
+@pytest.mark.unsealed
+def test_an_epoch_is_not_signed_by_a_sequencer_that_no_longer_leads(shop: Workshop):
+    with as_sequencer(), signer() as old, signer():
+        before = epochs.read_epoch(execute)
+        with pytest.raises(LeadLost):
+            sequencer.sign_epoch(old)
+        assert epochs.read_epoch(execute) == before
 
 
 @pytest.mark.usefixtures("db")

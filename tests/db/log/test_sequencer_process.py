@@ -87,7 +87,6 @@ class Process:
                 "DATABASE_URL": database.sequencer_url,
                 "KEYS_DATABASE_URL": "",
                 "COUNTERFOIL_SIGNER_STATE": str(folder / "signer.sqlite"),
-                "COUNTERFOIL_EPOCH": str(folder / "epoch"),
             }
         )
         for owners in ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL"):

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 from django.core.management import call_command
 
-from ledger.log.signer_state import open_state
 from reviews.cases.operations import cases
 from reviews.readback.operations import readings, schedules
 from tests.support.api_tenant import Clock, Workshop
@@ -24,11 +23,8 @@ THE_TEXT = "Quiet."
 
 @pytest.fixture
 def documents(shop: Workshop, settings: Any, tmp_path: Path) -> Path:
-    """The folder of the documents; the epoch is in a file of this test's own."""
+    """The folder of the documents."""
     settings.COUNTERFOIL_SIGNER_STATE = signer_state_file()
-    settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
-    with open_state(signer_state_file(), epoch=settings.COUNTERFOIL_EPOCH):
-        pass
     (tmp_path / "documents" / "notes").mkdir()
     return tmp_path / "documents"
 

@@ -6,11 +6,14 @@ There are no standing grants: `uses` is 1 in every one (B15).
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from django.db import DatabaseError
 from django.utils import timezone
 
 from approvals.execution.operations import grant_keys
@@ -26,10 +29,11 @@ from counterfoil_tlog import notes
 from ledger.db import execute, tenancy
 from ledger.log.operations import sequencer
 from ledger.log.queries import log, proofs
+from ledger.management.commands.sequencer import Sequencer
 from ledger.models import Tenant
 from tests.support.api_tenant import Clock, Workshop, new_key, workshop
 from tests.support.callers import key_for
-from tests.support.seals import as_sequencer, seal_up
+from tests.support.seals import as_sequencer, seal_up, signer
 
 
 def refused(answer: Any) -> tuple[int, str]:
@@ -438,31 +442,67 @@ def test_without_a_sequencer_reversible_actions_continue_if_the_policy_allows_it
 # The epoch
 
 
-def test_a_grant_of_an_older_epoch_is_void_and_an_unknown_epoch_prevents_every_start(
-    shop: Workshop, settings: Any, tmp_path: Any
-):
-    """B16: the number is kept outside PostgreSQL and raised at each restore."""
+def test_a_grant_of_an_older_epoch_is_void(shop: Workshop):
+    """B16: the epoch is raised at each restore, and a record counts only once it was accepted under it."""
     order = shop.claimed()
-    settings.COUNTERFOIL_EPOCH = tmp_path / "epoch"
-    assert refused(shop.start(order)) == (503, "EPOCH_UNKNOWN")
-    for text, answer in (("2\n", (409, "RECORD_BEHIND")), ("x", (503, "EPOCH_UNKNOWN")), ("0", (409, "RECORD_BEHIND"))):
-        settings.COUNTERFOIL_EPOCH.write_text(text)
-        assert refused(shop.start(order)) == answer
-    settings.COUNTERFOIL_EPOCH.write_text("2\n")
+    with as_sequencer(), signer() as signing:
+        signing.state.raise_epoch()
+        sequencer.sign_epoch(signing)
+    assert refused(shop.start(order)) == (409, "RECORD_BEHIND")
     with as_sequencer():
         sequencer.accept_epoch(tenant_id=shop.tenant, epoch=2)
     assert refused(shop.start(order)) == (403, "GRANT_INVALID")
-    with as_sequencer():
-        sequencer.accept_epoch(tenant_id=shop.tenant, epoch=1)
-    settings.COUNTERFOIL_EPOCH.write_text("1")
-    assert shop.start(order).status_code == 201
 
 
-def test_nothing_can_be_claimed_while_the_epoch_is_unknown(shop: Workshop, settings: Any, tmp_path: Any):
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "UPDATE ledger_epoch SET number = number + 1",
+        "UPDATE ledger_epoch SET signatures = '{}'",
+        "UPDATE ledger_epoch SET signatures = ARRAY[repeat('x', 64)::bytea]",
+        # The same bytes again, as a dump would write them.
+        "UPDATE ledger_epoch SET number = number",
+    ],
+    ids=["another number", "no signature", "another signature", "written again"],
+)
+@pytest.mark.unsealed
+def test_nothing_is_claimed_or_started_under_an_epoch_that_is_not_signed_for_its_place(shop: Workshop, fault: str):
     shop.approved()
-    settings.COUNTERFOIL_EPOCH = tmp_path / "nowhere"
+    seal_up()
+    [order] = shop.claim()
+    shop.approved()
+    seal_up()
+    with as_sequencer():
+        execute(fault)
     answer = shop.executor.post("/executions/claim", {"executor_id": "runner"})
-    assert refused(answer) == (503, "EPOCH_UNKNOWN")
+    assert refused(answer) == refused(shop.start(order)) == (503, "EPOCH_UNKNOWN")
+    assert answer["Retry-After"]
+    with as_sequencer(), signer() as signing:
+        Sequencer(signing).work(sweep=True)
+    if "number + 1" not in fault:
+        assert shop.start(order).status_code == 201
+    else:
+        # Who can write the row can only void what there is.
+        assert refused(shop.start(order)) == (409, "RECORD_BEHIND")
+
+
+@pytest.mark.unsealed
+def test_nothing_is_claimed_without_the_public_key_of_the_log(shop: Workshop, settings: Any, tmp_path: Path):
+    shop.approved()
+    seal_up()
+    settings.COUNTERFOIL_LOG_PUBLIC_KEY = tmp_path / "log_key.pub"
+    wanted = (503, "EPOCH_UNKNOWN")
+    assert refused(shop.executor.post("/executions/claim", {"executor_id": "runner"})) == wanted
+    settings.COUNTERFOIL_LOG_PUBLIC_KEY.write_bytes(
+        Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
+    assert refused(shop.executor.post("/executions/claim", {"executor_id": "runner"})) == wanted
+
+
+def test_the_database_lets_the_epoch_only_rise(shop: Workshop):
+    for fault in ("UPDATE ledger_epoch SET number = 0", "DELETE FROM ledger_epoch", "TRUNCATE ledger_epoch"):
+        with pytest.raises(DatabaseError), as_sequencer():
+            execute(fault)
 
 
 def test_a_grant_names_the_log_of_its_own_tenant(shop: Workshop):

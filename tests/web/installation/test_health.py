@@ -26,6 +26,7 @@ from tests.support.api_tenant import GOAL, Clock, Workshop, document
 from tests.support.browser_users import visitor, words
 from tests.support.erasing import decided
 from tests.support.scenes import now
+from tests.support.seals import as_sequencer
 
 AWAY = "postgresql://app:none@127.0.0.1:1/none"
 
@@ -184,9 +185,18 @@ def test_a_missing_migration_is_named(shop: Workshop, monkeypatch: pytest.Monkey
     assert status(shop)["FENCE"] == ("unknown", "Not known while the database is not in order.")
 
 
-def test_an_unreadable_epoch_ends_readiness(shop: Workshop, settings: Any, tmp_path: Path):
-    settings.COUNTERFOIL_EPOCH = tmp_path / "none"
+def test_a_process_without_the_public_key_of_the_log_is_not_ready(shop: Workshop, settings: Any, tmp_path: Path):
+    settings.COUNTERFOIL_LOG_PUBLIC_KEY = tmp_path / "none"
     assert list(readiness(shop)[1]) == ["EPOCH"]
+
+
+def test_an_epoch_that_is_not_signed_for_the_database_is_a_fault_of_the_installation(shop: Workshop):
+    """Every process is in the same position, so none is taken out of rotation for it."""
+    with as_sequencer():
+        execute("UPDATE ledger_epoch SET number = number")
+    assert readiness(shop)[0] == 200
+    state, detail = status(shop)["EPOCH"]
+    assert (state, "no sequencer has compared" in detail) == ("failed", True)
 
 
 @pytest.mark.usefixtures("at_work")

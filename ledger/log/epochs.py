@@ -1,0 +1,122 @@
+"""The epoch of the installation, as a signed row of the record's database.
+
+The signer state has the epoch; this row tells it to web and workers. The log's key signs it for one database of one
+running server, and for the transaction that wrote it. So a backup that is restored, a standby that is promoted and a
+copy have a row that is not valid there, and nothing starts until a sequencer has compared every log of that database
+with the signer state, and signs the row again.
+
+Web and workers know the log's public key from a file that they only read (`log_key.pub`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, LiteralString, NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from ledger.log.signer_state import LogKeys
+from ledger.record.rules.refusals import Refused
+
+_END = b"-----END PUBLIC KEY-----\n"
+
+
+class EpochUnknown(Refused):
+    """No sequencer has signed the epoch for this database server as it runs now, so nothing is released."""
+
+    code = "EPOCH_UNKNOWN"
+    status = 503
+
+
+class EpochRow(NamedTuple):
+    """The row as read: the epoch, its signatures, and the database, server start and transaction that it is in now."""
+
+    number: int
+    signatures: tuple[bytes, ...]
+    place: str
+
+    @property
+    def text(self) -> bytes:
+        """The bytes that are signed."""
+        return f"counterfoil/epoch/1\n{self.number}\n{self.place}\n".encode()
+
+
+# What neither a dump nor a copy of the files takes along: the row's transaction, the database's id in its cluster, and
+# the start of the server.
+_PLACE: LiteralString = """e.xmin::text || ' ' || (SELECT oid FROM pg_database WHERE datname = current_database())
+    || ' ' || extract(epoch FROM pg_postmaster_start_time())"""
+EPOCH_COLUMNS: LiteralString = f"e.number, e.signatures, {_PLACE}"
+"""The columns of a `EpochRow`, each null where there is no row of `EPOCH_TABLE`."""
+EPOCH_TABLE: LiteralString = "ledger_epoch e"
+
+Run = Callable[..., Sequence[tuple[Any, ...]]]
+
+
+def read_epoch(run: Run) -> EpochRow | None:
+    """Read the row; `run` executes a statement with its values."""
+    rows = run(f"SELECT {EPOCH_COLUMNS} FROM {EPOCH_TABLE}")
+    return signed_epoch(*rows[0]) if rows else None
+
+
+def signed_epoch(number: int | None, signatures: Sequence[bytes] | None, place: str | None) -> EpochRow | None:
+    """The row from its columns, None where there is none."""
+    if number is None or signatures is None or place is None:
+        return None
+    return EpochRow(number, tuple(bytes(each) for each in signatures), place)
+
+
+def sign_epoch(number: int, keys: LogKeys, run: Run) -> None:
+    """Write the row and sign it for where it is; in one transaction of the caller."""
+    run(
+        "INSERT INTO ledger_epoch (one, number, signatures) VALUES (true, $1, '{}')"
+        " ON CONFLICT (one) DO UPDATE SET number = excluded.number, signatures = '{}'",
+        number,
+    )
+    written = read_epoch(run)
+    assert written is not None
+    run("UPDATE ledger_epoch SET signatures = $1", [key.sign(written.text) for key in keys.all])
+
+
+def check_epoch(row: EpochRow | None, keys: Sequence[bytes]) -> int:
+    """Return the epoch; `EpochUnknown` unless one of these keys has signed it for where the row is."""
+    if row is None:
+        raise EpochUnknown("No sequencer has signed the epoch in this database yet.")
+    if not any(_is_signed(row, key) for key in keys):
+        raise EpochUnknown(
+            "Since this database server was started, no sequencer has compared its record with what was signed."
+        )
+    return row.number
+
+
+@lru_cache(maxsize=64)
+def _is_signed(row: EpochRow, key: bytes) -> bool:
+    for signature in row.signatures:
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, row.text)
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def read_public_keys(path: Path) -> tuple[bytes, ...]:
+    """Read the public keys of the log, raw, from their file; `EpochUnknown` if they cannot be read."""
+    try:
+        stamp = path.stat()
+        return _parse_public_keys(path, stamp.st_mtime_ns, stamp.st_ino)
+    except (OSError, ValueError):
+        raise EpochUnknown(f"The public key of the log cannot be read ({path}), so nothing is released.") from None
+
+
+@lru_cache(maxsize=4)
+def _parse_public_keys(path: Path, _written_at: int, _inode: int) -> tuple[bytes, ...]:
+    blocks = [block + _END for block in path.read_bytes().split(_END) if block.strip()]
+    keys = [load_pem_public_key(block) for block in blocks]
+    found = tuple(key.public_bytes_raw() for key in keys if isinstance(key, Ed25519PublicKey))
+    if not found or len(found) != len(keys):
+        raise ValueError(f"{path} must hold Ed25519 keys")
+    return found
