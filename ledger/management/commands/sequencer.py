@@ -119,11 +119,11 @@ class Sequencer:
             try:
                 ending.wait(self._turn())
             except LeadLost as lost:
-                logger.warning("%s This one stands by.", lost)
+                logger.warning("%s This one stands by.", str(lost))
                 self.leads = False
             except SignerStateUnavailable as error:
                 # Nobody else can sign meanwhile either; the lease is still ours if it is short.
-                logger.warning("%s", error)
+                logger.warning("%s", str(error))
                 ending.wait(PAUSE_S)
             except (OperationalError, Error) as error:
                 # The server is away, or the connection is; another host may still reach it.
