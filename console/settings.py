@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from console.accounts.sign_in.providers import BadProviderSettings, load_providers
+from console.accounts.sign_in.session_rules import BadRoleSetting, read_idle_minutes, read_roles
 from console.brokers.addresses import WrongServerAddress, read_address
 from console.edge.settings_files import UnusableFile, is_plain_http_address, load_authorities, load_witness_policy
 from console.event_export.destinations import load_destinations
@@ -51,6 +52,13 @@ def _number(name: str, default: int) -> int:
     if not value.isdecimal():
         _stop(f"{name} must be a whole number, not {value!r}.")
     return int(value)
+
+
+def _of_roles(name: str, default: str, read: Callable[[str], T]) -> T:
+    try:
+        return read(_text(name, default))
+    except BadRoleSetting as wrong:
+        _stop(f"{name}: {wrong}")
 
 
 def _database(name: str) -> dict[str, Any]:
@@ -397,7 +405,14 @@ SESSION_COOKIE_NAME = "__Host-sessionid" if _https else "sessionid"
 CSRF_COOKIE_NAME = "__Host-csrftoken" if _https else "csrftoken"
 SESSION_ENGINE = "console.accounts.sign_in.sessions"
 SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_AGE = 12 * 3600
+# How long a session lasts at most, and without activity by role in minutes; 0 minutes is no limit.
+COUNTERFOIL_SESSION_HOURS = _number("COUNTERFOIL_SESSION_HOURS", 12)
+if COUNTERFOIL_SESSION_HOURS == 0:
+    _stop("COUNTERFOIL_SESSION_HOURS must be at least 1.")
+SESSION_COOKIE_AGE = COUNTERFOIL_SESSION_HOURS * 3600
+COUNTERFOIL_IDLE_MINUTES = _of_roles("COUNTERFOIL_IDLE_MINUTES", "60", read_idle_minutes)
+# The roles that may act only with a second factor; none by default.
+COUNTERFOIL_SECOND_FACTOR_ROLES = _of_roles("COUNTERFOIL_SECOND_FACTOR_ROLES", " ", read_roles)
 CSRF_FAILURE_VIEW = "console.edge.error_pages.form_expired"
 CSRF_TRUSTED_ORIGINS = [COUNTERFOIL_PUBLIC_URL]
 SECURE_SSL_REDIRECT = _https and _flag("COUNTERFOIL_SSL_REDIRECT", True)

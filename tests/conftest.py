@@ -244,6 +244,8 @@ def environment(run: Run, database: str) -> dict[str, str]:
         "COUNTERFOIL_SECRETS_DIR": str(run.secrets),
         "COUNTERFOIL_PUBLIC_URL": "http://localhost:8000",
         "COUNTERFOIL_EXPORTS": str(run.folder / "exports"),
+        # Tests put the clock forward; those about sessions that end say so themselves.
+        "COUNTERFOIL_IDLE_MINUTES": "0",
     }
 
 

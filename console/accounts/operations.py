@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from allauth.usersessions.models import UserSession
 from django.db import transaction
 
 from approvals.voting.operations import approvers
@@ -28,6 +29,8 @@ from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import NotFound, Refused
 
 if TYPE_CHECKING:
+    from django.http import HttpRequest
+
     from ledger.models import Evidence
 
 # What the scopes of a key may narrow: an executor's to tools, an agent's to agents; `tool:issue_refund`.
@@ -220,6 +223,18 @@ def prune_answers(*, before: datetime) -> None:
     """Delete answers and spent proofs that are too old to be repeated or fresh."""
     AnsweredWrite.objects.filter(at__lt=before).delete()
     SpentProof.objects.filter(at__lt=before).delete()
+
+
+def begin_session(request: HttpRequest, *, at: datetime) -> None:
+    """Note now as the begin of a session that no row tells of: one that was opened past the sign-in page."""
+    UserSession.objects.create_from_request(request)
+    begun = UserSession.objects.filter(session_key=request.session.session_key)
+    begun.update(created_at=at, last_seen_at=at)
+
+
+def note_activity(session_key: str | None, *, at: datetime) -> None:
+    """Note when the person of a session was last active."""
+    UserSession.objects.filter(session_key=session_key).update(last_seen_at=at)
 
 
 def set_preferences(

@@ -22,6 +22,8 @@ from console.accounts import known_keys
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
 from console.accounts.machine_keys import lacks_tenant, tenant_in
+from console.accounts.sign_in.queries import lacks_second_factor
+from console.accounts.sign_in.sessions import told_end
 from console.edge import rate
 from console.telemetry.logging_lines import add_log_facts
 from ledger.db import tenancy
@@ -53,6 +55,13 @@ class CsrfFailed(Refused):
     """A write by a person's session needs the CSRF token of that session."""
 
     code = "CSRF_FAILED"
+    status = 403
+
+
+class SecondFactorNeeded(Refused):
+    """Your role needs a second factor here before you may act: add an authenticator app or a passkey."""
+
+    code = "SECOND_FACTOR_REQUIRED"
     status = 403
 
 
@@ -159,6 +168,8 @@ class BrowserSession(AuthBase):
 
     def identify(self, request: HttpRequest) -> Caller | None:
         if not request.user.is_authenticated:
+            if why := told_end(request):
+                raise NotSignedIn(why)
             return None
         if not _csrf_holds(request):
             raise CsrfFailed
@@ -168,6 +179,13 @@ class BrowserSession(AuthBase):
             raise TenantUnspecified
         place = next((each for each in places if wanted in (None, str(each.tenant_id))), None)
         return person_caller(request.user, place) if place else None
+
+
+def require_second_factor(request: HttpRequest, caller: Caller) -> None:
+    """Refuse a write of a person whose role needs a second factor that the account has not; reading stays open."""
+    writes = caller.kind == "person" and request.method not in ("GET", "HEAD", "OPTIONS")
+    if writes and lacks_second_factor(caller.user, caller.roles):
+        raise SecondFactorNeeded
 
 
 def person_caller(user: User, place: Membership) -> Caller:
@@ -263,6 +281,7 @@ def _close_to_others(kinds: tuple[str, ...], operation: Any) -> None:
 def _admit(caller: Caller | None, kinds: tuple[str, ...], request: HttpRequest) -> Caller | None:
     if caller is not None:
         add_log_facts(tenant_id=str(caller.tenant_id))
+        require_second_factor(request, caller)
     if caller is None or caller.kind in kinds or caller.roles & frozenset(kinds):
         return caller
     if caller.kind == "agent" and request.method != "GET":

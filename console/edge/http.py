@@ -25,7 +25,7 @@ from approvals.voting.operations.refusal_records import write_refusal_records
 from console.accounts import operations as accounts_operations
 from console.accounts.step_up import run_with_proof
 from console.edge import frame_facts as queries
-from console.edge.auth import Caller, NotAllowed, person_caller
+from console.edge.auth import Caller, NotAllowed, person_caller, require_second_factor
 from console.edge.transaction import note_access, record_refusal, request_tenancy
 from console.models import User
 from console.telemetry.logging_lines import add_log_facts
@@ -93,6 +93,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
 
             def write() -> HttpResponseBase:
                 with request_tenancy(request, request.tenant.id):
+                    require_second_factor(request, request.caller)
                     if roles and not request.caller.roles & frozenset(roles):
                         raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
                     return answer(request, *args, **kwargs)

@@ -21,6 +21,7 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from console.accounts import queries as accounts_queries
+from console.accounts.sign_in.sessions import SessionStanding
 from console.edge import problems
 from console.edge.auth import NotSignedIn
 from ledger.db import tenancy
@@ -47,7 +48,8 @@ async def stream_changes(request: HttpRequest) -> HttpResponseBase:
     tenant_id = await sync_to_async(_place)(user, request.GET.get("tenant", ""))
     if tenant_id is None:
         return problems.refusal_response(request, NotFound())
-    response = StreamingHttpResponse(tenant_changes(user, tenant_id), content_type="text/event-stream")
+    changes = tenant_changes(user, tenant_id, request.session.session_key)
+    response = StreamingHttpResponse(changes, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
@@ -63,17 +65,19 @@ def _place(user: User, slug: str) -> UUID | None:
         close_old_connections()
 
 
-async def tenant_changes(user: User, tenant_id: UUID) -> AsyncIterator[bytes]:
-    """Stream the changes from now on while the person is a member of the tenant and the account is open."""
+async def tenant_changes(user: User, tenant_id: UUID, session_key: str | None) -> AsyncIterator[bytes]:
+    """Stream the changes from now on while the person is a member of the tenant, the account is open and the session
+    has not ended.
+    """
     try:
-        async for chunk in _events(user, tenant_id):
+        async for chunk in _events(user, tenant_id, session_key):
             yield chunk
     finally:
         # The thread that read for this stream ends with it, and would leave its connection open (R-FB-08).
         await sync_to_async(connections.close_all)()
 
 
-async def _events(user: User, tenant_id: UUID) -> AsyncIterator[bytes]:
+async def _events(user: User, tenant_id: UUID, session_key: str | None) -> AsyncIterator[bytes]:
     since = timezone.now()
     seen: dict[UUID, datetime] = {}
     clock = asyncio.get_running_loop().time
@@ -89,16 +93,17 @@ async def _events(user: User, tenant_id: UUID) -> AsyncIterator[bytes]:
         since = max([since, *(at for *_, at in found)])
         seen = {event_id: at for event_id, at in seen.items() if at >= since - LOOK_BACK}
         if clock() - said >= KEEPALIVE_S:
-            if not await sync_to_async(_belongs)(user, tenant_id):
+            if not await sync_to_async(_belongs)(user, tenant_id, session_key):
                 return
             said = clock()
             yield b": still here\n\n"
         await asyncio.sleep(EVERY_S)
 
 
-def _belongs(user: User, tenant_id: UUID) -> bool:
+def _belongs(user: User, tenant_id: UUID, session_key: str | None) -> bool:
     try:
-        return accounts_queries.membership(user, tenant_id) is not None
+        goes_on = SessionStanding(session_key).end(timezone.now()) is None
+        return goes_on and accounts_queries.membership(user, tenant_id) is not None
     finally:
         close_old_connections()
 

@@ -20,6 +20,7 @@ from console.accounts import queries as accounts_queries
 from console.accounts.members import operations as members
 from console.accounts.members import queries as people
 from console.accounts.sign_in import single_sign_on
+from console.accounts.sign_in.sessions import told_end
 from console.edge.http import TenantRequest, is_own_address
 from console.people.forms import NewPasswordForm
 from console.web.forms import PreferencesForm
@@ -32,7 +33,8 @@ class SignInView(LoginView):
     template_name = "sign_in/form.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs) | {"providers": single_sign_on.configured_providers()}
+        shown = {"providers": single_sign_on.configured_providers(), "ended": told_end(self.request)}
+        return super().get_context_data(**kwargs) | shown
 
 
 sign_in: Any = SignInView.as_view()

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from approvals.requests.queries import approvals
+from console.accounts.sign_in.queries import lacks_second_factor
 from console.approvals import eligibility
 from console.calls.context import gate_intake
 from console.edge.form_pages import find_page
@@ -97,6 +98,7 @@ def _frame(request: Any) -> dict[str, Any]:
         "me": reverse("me", args=[slug]),
         "unread": _format_count(facts.unread),
         "maintenance": facts.maintenance,
+        "lacks_factor": lacks_second_factor(request.user, request.caller.roles),
         "freezes": facts.freezes,
         "stops": [freeze for freeze in facts.freezes if freeze.scope in EVERYTHING],
         "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},

@@ -14,6 +14,7 @@ from console.accounts import queries as directory
 from console.accounts.members import queries as members_queries
 from console.accounts.members.rules import current_roles
 from console.accounts.queries import actor_names
+from console.accounts.sign_in.queries import holders_of_second_factor
 from console.edge.http import TenantRequest
 from console.people import schemas
 from console.web import labels
@@ -28,10 +29,11 @@ READERS: Final = ("administrator", "reviewer", "compliance")
 
 def _member_rows(request: TenantRequest, found: Sequence[Membership]) -> list[dict[str, Any]]:
     away = approvers.absent_approvers(request.tenant.id, request.as_of)
-    return [_member_row(request, row, away) for row in found]
+    holders = holders_of_second_factor([row.user_id for row in found])
+    return [_member_row(request, row, away, row.user_id in holders) for row in found]
 
 
-def _member_row(request: TenantRequest, row: Membership, away: set[UUID]) -> dict[str, Any]:
+def _member_row(request: TenantRequest, row: Membership, away: set[UUID], has_second_factor: bool) -> dict[str, Any]:
     now = current_roles(row)
     return {
         "row": row,
@@ -39,6 +41,7 @@ def _member_row(request: TenantRequest, row: Membership, away: set[UUID]) -> dic
         "email": row.user.get_username(),
         "roles": sorted(now.roles),
         "groups": sorted(now.groups),
+        "has_second_factor": has_second_factor,
         "href": reverse("member", args=[request.tenant.slug, row.id]),
         "state": "invited"
         if not row.joined_at
@@ -56,7 +59,8 @@ def _member_answers(
     tenant_id: UUID, rows: Sequence[Membership], at: datetime
 ) -> Callable[[Membership], schemas.Member]:
     away = approvers.absent_approvers(tenant_id, at)
-    return lambda row: schemas.Member.of(row, away=away)
+    holders = holders_of_second_factor([row.user_id for row in rows])
+    return lambda row: schemas.Member.of(row, away=away, has_second_factor=row.user_id in holders)
 
 
 PEOPLE: Final = ListPage(
@@ -67,6 +71,7 @@ PEOPLE: Final = ListPage(
         sortable("state", "State", lambda row: row["state"]),
         sortable("roles", "Roles", lambda row: ", ".join(row["roles"])),
         Column("groups", "Groups", lambda row: row["groups"]),
+        Column("second-factor", "Second factor", lambda row: row["has_second_factor"]),
         sortable("joined", "Joined", lambda row: row["row"].joined_at),
         Column("id", "Id", lambda row: row["row"].id),
     ),

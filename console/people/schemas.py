@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from console.accounts import queries as directory
 from console.accounts.members.rules import current_roles
+from console.accounts.sign_in.queries import holders_of_second_factor
 from console.edge.schemas import CODE, PASSWORD, SHORT_REASON, Answer, Ask, Body, HasHappened, Reason, Time
 from console.people.forms import RolesForm
 from console.web.forms import YesField
@@ -96,11 +97,14 @@ class Member(Answer):
     joined_at: Time | None
     is_open: bool
     is_away: bool
+    has_second_factor: bool = Field(description="An authenticator app or a passkey for signing in.")
     waits_for: str | None = Field(description="roles or separation: what a second administrator must confirm.")
 
     @classmethod
     def of(cls, row: Membership, /, *, away: Collection[UUID] = (), **more: Any) -> Self:
         now = current_roles(row)
+        if "has_second_factor" not in more:
+            more["has_second_factor"] = bool(holders_of_second_factor([row.user_id]))
         return super().of(
             row,
             name=directory.name_of(row),

