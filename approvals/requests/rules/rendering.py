@@ -1,13 +1,15 @@
 """Renders a payload for the person who decides: completely, and without characters that can be mistaken for others.
 
 1. Every value of the payload is a field, in canonical order; none is dropped (B34). An empty object or list is a field.
-2. Characters that cannot be seen, that reorder text, or that imitate other letters are shown with their code point in
-   ⟦brackets⟧; a bracket in the payload is itself shown so, hence no payload can imitate a mark. Names get the same.
+2. Characters that cannot be seen, that reorder text, that imitate others (`lookalikes`) or are drawn over others are
+   shown with their code point in ⟦brackets⟧; a bracket in the payload is itself shown so, hence no payload can imitate
+   a mark. Names get the same.
 3. A long value is folded, with its length and digest in sight; the whole text stays at hand in `full`.
 4. The digest over the fields goes into the statement. A vote on another rendering is refused (R-UI-04, B36).
 
-Warnings: CONTROL, HIDDEN, BIDI, RIGHT_TO_LEFT, LOOKALIKE, SPACE (unusual, leading or trailing), NOT_NFC, LONG. They are
-hints for the eye: a text without any is not thereby honest. Only the marks and the canonical bytes are complete.
+Warnings: CONTROL, HIDDEN, BIDI, RIGHT_TO_LEFT, LOOKALIKE, OVERLAY, SPACE (unusual, leading or trailing), NOT_NFC,
+LONG. They are hints for the eye: a text without any is not thereby honest. Only the marks and the canonical bytes are
+complete.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from approvals.requests.rules.lookalikes import imitations, looks_like, overlays
 from ledger.record.rules.canonical import canonical, digest
 
 RENDERER = "fields-1"
@@ -28,14 +31,10 @@ _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 # Letters, marks and symbols that draw nothing: fillers, joiners, the braille blank, variation selectors.
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
-_IMITATING_SCRIPTS = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"})
-# Cyrillic and Greek letters drawn like Latin ones, given by code point so that this file shows them plainly.
-_LATIN_SHAPES = frozenset(
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u04cf\u051b\u051d"
-    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0406\u0408\u0405"
-    "\u03bf\u03bd\u03c1\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
-)
-_WORD = re.compile(r"[^\W\d_]+")
+_MARK = re.compile("⟦U\\+([0-9A-F]{4,6})⟧")
+# What a mark says by itself: line breaks, tabs, spaces and the brackets of marks.
+_PLAIN_MARKS = frozenset("\n\t ⟦⟧")
+MOST_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,11 @@ class Field:
         """Return whether more can be unfolded."""
         return self.display != self.full
 
+    @property
+    def marked_characters(self) -> tuple[str, ...]:
+        """The characters that are marked in name or value, in words."""
+        return marked_characters(f"{self.path} {self.full}")
+
 
 def render_payload(payload: object) -> tuple[Field, ...]:
     """The fields of a payload that was read from its canonical bytes (rule 1)."""
@@ -70,17 +74,34 @@ def mark_hidden(text: str) -> tuple[str, tuple[str, ...]]:
     """The text with everything unseen or misleading marked, and the warnings (rule 2)."""
     if text.isascii() and text.isprintable() and text == text.strip():
         return text, ()
-    imitations = _imitations(text)
+    imitating, drawn_over = imitations(text), overlays(text)
     found: set[str] = set()
     pieces = []
     last = len(text) - 1
     for index, character in enumerate(text):
-        warning = _warning(character, at_edge=index in {0, last}, imitates=index in imitations)
+        warning = "LOOKALIKE" if index in imitating else "OVERLAY" if index in drawn_over else ""
+        warning = warning or _warning(character, at_edge=index in {0, last})
         found.add(warning)
         pieces.append(_draw_character(character, warning))
     if not unicodedata.is_normalized("NFC", text):
         found.add("NOT_NFC")
     return "".join(pieces), tuple(sorted(found - {"", "MARKED"}))
+
+
+def marked_characters(display: str) -> tuple[str, ...]:
+    """The characters that are marked in a displayed text, each once, in words: `U+0430 Cyrillic small letter a, looks
+    like a`. After some the rest is counted.
+    """
+    found = dict.fromkeys(chr(int(mark[1], 16)) for mark in _MARK.finditer(display))
+    names = [_name(each) for each in found if each not in _PLAIN_MARKS]
+    more = len(names) - MOST_NAMED
+    return (*names[:MOST_NAMED], f"and {more} more") if more > 0 else tuple(names)
+
+
+def _name(character: str) -> str:
+    name = unicodedata.name(character, "unnamed character").capitalize()
+    alike = looks_like(character)
+    return f"U+{ord(character):04X} {name}{f', looks like {alike}' if alike and not character.isascii() else ''}"
 
 
 def _fields(value: Any, path: str, name: str) -> Iterator[Field]:
@@ -124,10 +145,8 @@ def _label(name: str) -> str:
     return " ".join(words).strip().capitalize() if name.isascii() else name
 
 
-def _warning(character: str, *, at_edge: bool, imitates: bool) -> str:
-    """The warning for a character; "" for none, MARKED for a mark without a warning."""
-    if imitates:
-        return "LOOKALIKE"
+def _warning(character: str, *, at_edge: bool) -> str:
+    """The warning for a character by itself; "" for none, MARKED for a mark without a warning."""
     if character.isascii() and character.isprintable():
         return "SPACE" if character == " " and at_edge else ""
     if character in "\n\t⟦⟧":
@@ -155,27 +174,3 @@ def _draw_character(character: str, warning: str) -> str:
     if warning == "LOOKALIKE" or character == "\n":
         return mark + character if character == "\n" else character + mark
     return mark
-
-
-def _imitations(text: str) -> frozenset[int]:
-    """The positions of characters that imitate ASCII ones, or that are foreign to the Latin word around them."""
-    if text.isascii():
-        return frozenset()
-    places = {index for index, one in enumerate(text) if not one.isascii() and _compat_ascii(one)}
-    for word in _WORD.finditer(text):
-        places.update(word.start() + offset for offset in _foreign(word.group()))
-    return frozenset(places)
-
-
-def _compat_ascii(character: str) -> bool:
-    plain = unicodedata.normalize("NFKC", character)
-    return len(plain) == 1 and plain.isascii() and not plain.isspace()
-
-
-def _foreign(word: str) -> Iterator[int]:
-    scripts = [unicodedata.name(one, "?").split(" ")[0] for one in word]
-    mixed = "LATIN" in scripts
-    posing = all(one in _LATIN_SHAPES for one in word)
-    for offset, script in enumerate(scripts):
-        if posing or (mixed and script in _IMITATING_SCRIPTS):
-            yield offset
