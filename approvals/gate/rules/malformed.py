@@ -42,6 +42,8 @@ _MAX_ERRORS = 20
 _MAX_PROBLEMS = 200
 _MAX_ALLOWED = 50
 _MAX_AROUND = 4
+_MOST_WORK = 2_000_000
+"""Values by bytes of arguments whose every mistake is looked for."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,12 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) == len(pairs):
         return value
-    names = [name for name, _ in pairs]
-    repeated = _Repeated(value)
-    repeated.name = next(name for place, name in enumerate(names) if name in names[:place])
+    repeated, seen = _Repeated(value), set()
+    for name, _ in pairs:
+        if name in seen:
+            repeated.name = name
+            break
+        seen.add(name)
     return repeated
 
 
@@ -198,8 +203,7 @@ def find_mistake(
         detail = f"The parameters are wrapped in `{safe_name(wrapper)}`."
         error = {"path": f"/{safe_name(wrapper)}", "code": COERCED, "detail": detail, "expected": sorted(declared)}
         return Malformed(COERCED, detail, "Send the parameters themselves, without a wrapping object.", None, (error,))
-    # Bounded before anything is compared: a call of a hundred thousand mistakes costs no more than one of a few.
-    problems = islice(validator.iter_errors(arguments), _MAX_PROBLEMS)
+    problems = _problems(arguments, validator)
     errors = [error for problem in problems for error in _errors(problem, arguments, schema)]
     errors.sort(key=lambda error: (_SEVERITY[error["code"]], error["path"]))
     worst = errors[0]
@@ -208,6 +212,27 @@ def find_mistake(
     return Malformed(
         worst["code"], worst["detail"], " ".join(dict.fromkeys(hints)), suggestion, tuple(errors[:_MAX_ERRORS])
     )
+
+
+def _problems(arguments: dict[str, Any], validator: Draft202012Validator) -> list[ValidationError]:
+    """The first problems; of arguments with many values and much text the very first alone.
+
+    The validator finds all before it tells one, and keeps the whole object with each: their number by their size is
+    what a call of nothing but mistakes would cost.
+    """
+    if _count_values(arguments) * len(canonical(arguments)) <= _MOST_WORK:
+        return list(islice(validator.iter_errors(arguments), _MAX_PROBLEMS))
+    try:
+        validator.validate(arguments)
+    except ValidationError as first:
+        return [first]
+    return []
+
+
+def _count_values(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(_count_values, value.values()))
+    return 1 + sum(map(_count_values, value)) if isinstance(value, list) else 1
 
 
 def _fold_name(name: str) -> str:
