@@ -231,6 +231,9 @@ class Approval(Row):
         ]
         indexes = [
             models.Index(fields=["tenant_id", "state", "decide_by"], name="approval_inbox"),
+            models.Index(
+                fields=["tenant_id", "id"], condition=Q(state__in=["REQUESTED", "APPROVED"]), name="approval_live"
+            ),
             models.Index(fields=["tenant_id", "action_id", "id"], name="approval_by_action"),
         ]
 

@@ -23,13 +23,15 @@ from ledger.actions import operations as ledger_orders
 from ledger.actions.queries import runs
 from ledger.db import tenancy
 from ledger.record import operations as ledger
-from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.refusals import Refused
+from ledger.tasks import share_of
 
 log = logging.getLogger(__name__)
 # How many portions of one stopped agent's work a tick ends, each in a transaction of its own.
 PORTIONS = 10
-# How far back a lifted freeze is looked for: far longer than a tick, should the worker have been away.
+# How far back a lifted freeze is looked for, here and in the survey: far longer than a tick, should the worker have
+# been away.
 LOOK_BACK = timedelta(hours=1)
 
 
@@ -85,17 +87,17 @@ def _come_due(
 
 def _renew(*, at: datetime) -> None:
     """Request approval again for actions that may be retried."""
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            spent = approvals.actions_with_spent_approval(tenant.id)
+    for tenant_id in tenants_with(Work.SPENT_APPROVALS, at=at):
+        with tenancy(tenant_id):
+            spent = approvals.actions_with_spent_approval(tenant_id)
         for action_id in spent:
             try:
-                with tenancy(tenant.id):
-                    requests.renew_approval(tenant_id=tenant.id, action_id=action_id, at=at)
+                with tenancy(tenant_id):
+                    requests.renew_approval(tenant_id=tenant_id, action_id=action_id, at=at)
             except (DatabaseError, Refused) as problem:
                 log.exception("nobody could be asked again about %s", action_id)
                 ledger.record_failed_step(
-                    tenant_id=tenant.id, subject_id=action_id, step="ask again", problem=problem, at=at
+                    tenant_id=tenant_id, subject_id=action_id, step="ask again", problem=problem, at=at
                 )
 
 
@@ -105,32 +107,32 @@ def turn_clocks() -> int:
     ones.
     """
     at, standing = timezone.now(), 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            found = approvals.approvals_with_moved_clock(tenant.id, since=at - LOOK_BACK)
+    for tenant_id in tenants_with(Work.MOVED_CLOCKS, at=at):
+        with tenancy(tenant_id):
+            found = approvals.approvals_with_moved_clock(tenant_id, since=at - LOOK_BACK)
         for approval_id in found:
             try:
-                with tenancy(tenant.id):
-                    standing += clocks.refresh_clock(tenant_id=tenant.id, approval_id=approval_id, at=at)
+                with tenancy(tenant_id):
+                    standing += clocks.refresh_clock(tenant_id=tenant_id, approval_id=approval_id, at=at)
             except (DatabaseError, Refused) as problem:
                 log.exception("the clock of %s was not turned", approval_id)
                 ledger.record_failed_step(
-                    tenant_id=tenant.id, subject_id=approval_id, step="turn the clock", problem=problem, at=at
+                    tenant_id=tenant_id, subject_id=approval_id, step="turn the clock", problem=problem, at=at
                 )
     return standing
 
 
 @shared_task
-def watch_agents() -> int:
+def watch_agents(shard: int | None = None) -> int:
     """Raise and clear the flags of agents, each agent in its own transaction; return the number of changes."""
     at, changed = timezone.now(), 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            wanted = acceptance_watch.find_flag_changes(tenant_id=tenant.id, at=at)
+    for tenant_id in share_of(Work.WATCHED_AGENTS, watch_agents, shard, at=at):
+        with tenancy(tenant_id):
+            wanted = acceptance_watch.find_flag_changes(tenant_id=tenant_id, at=at)
         for agent_id, flags in wanted:
             try:
-                with tenancy(tenant.id):
-                    changed += acceptance_watch.update_flags(tenant_id=tenant.id, agent_id=agent_id, flags=flags, at=at)
+                with tenancy(tenant_id):
+                    changed += acceptance_watch.update_flags(tenant_id=tenant_id, agent_id=agent_id, flags=flags, at=at)
             except (DatabaseError, Refused):
                 log.exception("the flags of %s were not changed", agent_id)
     return changed
@@ -202,16 +204,16 @@ def propose_follow_ups() -> int:
 
 
 def _stop_runs(*, at: datetime) -> None:
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            open_runs = [each.run_id for each in runs.open_unwindings(tenant.id, "OPEN", "STUCK")]
-            waiting = runs.unstarted_steps(tenant.id, open_runs)
+    for tenant_id in tenants_with(Work.UNSTARTED_STEPS, at=at):
+        with tenancy(tenant_id):
+            open_runs = [each.run_id for each in runs.open_unwindings(tenant_id, "OPEN", "STUCK")]
+            waiting = runs.unstarted_steps(tenant_id, open_runs)
         for action_id, run_id in waiting:
             try:
-                with tenancy(tenant.id):
-                    follow_ups.cancel_step(tenant_id=tenant.id, action_id=action_id, run_id=run_id, at=at)
+                with tenancy(tenant_id):
+                    follow_ups.cancel_step(tenant_id=tenant_id, action_id=action_id, run_id=run_id, at=at)
             except (DatabaseError, Refused) as problem:
                 log.exception("the action %s of a run that is taken back was not cancelled", action_id)
                 ledger.record_failed_step(
-                    tenant_id=tenant.id, subject_id=action_id, step="cancel a step of its run", problem=problem, at=at
+                    tenant_id=tenant_id, subject_id=action_id, step="cancel a step of its run", problem=problem, at=at
                 )

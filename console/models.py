@@ -312,11 +312,14 @@ class PushDevice(models.Model):
 
 
 class NoticeCursor(models.Model):
-    """Up to where the record has been read for notices; `recent` are the events that were read close before that."""
+    """Up to where the record has been read for notices; `recent` are the events that were read close before that, and
+    `seen` how many events had their place in the tenant's logs when all of them were read.
+    """
 
     tenant_id = models.UUIDField(primary_key=True)
     read_to = models.DateTimeField()
     recent = models.JSONField(default=list)
+    seen = models.BigIntegerField(null=True)
 
     def __str__(self) -> str:
         return str(self.tenant_id)
@@ -615,12 +618,14 @@ class SearchTerm(models.Model):
 
 class SearchCursor(models.Model):
     """Up to where the record has been read for search terms, by the time of recording, and the name of the key under
-    which the terms are (`KeyLine.name`); empty where it has not been noted.
+    which the terms are (`KeyLine.name`); empty where it has not been noted. `seen` is how many events had their place
+    in the tenant's logs when all of them were read.
     """
 
     tenant_id = models.UUIDField(primary_key=True)
     read_to = models.DateTimeField()
     key_name = models.CharField(max_length=16, default="", db_default="")
+    seen = models.BigIntegerField(null=True)
 
     def __str__(self) -> str:
         return str(self.tenant_id)
@@ -629,7 +634,8 @@ class SearchCursor(models.Model):
 class MetricCursor(models.Model):
     """Up to where the record has been counted: by the time of recording, and by the console's clock.
 
-    `counted_to` is until when everything that was on record is counted, whether anything happened or not.
+    `counted_to` is until when everything that was on record was counted at the last look, and `seen` how many events
+    had their place in the tenant's logs then.
     `recent_calls` are the counts of the calls of the last minute before `looked_at`, which are counted again: (hour,
     dimensions, counts by name).
     """
@@ -639,6 +645,7 @@ class MetricCursor(models.Model):
     looked_at = models.DateTimeField()
     counted_to = models.DateTimeField(null=True)
     recent_calls = models.JSONField(default=list)
+    seen = models.BigIntegerField(null=True)
 
     def __str__(self) -> str:
         return str(self.tenant_id)

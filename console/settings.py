@@ -434,6 +434,10 @@ COUNTERFOIL_RATE_PER_S = _number("COUNTERFOIL_RATE_PER_S", 200)
 
 # For how many seconds a person's pages may show the counters of their last page; a write of theirs counts anew.
 COUNTERFOIL_FRAME_KEPT_S = 2
+# Into how many messages a task shares many tenants with work (docs/architecture.md#many-tenants).
+COUNTERFOIL_SHARDS = _number("COUNTERFOIL_SHARDS", 4)
+if COUNTERFOIL_SHARDS == 0:
+    _stop("COUNTERFOIL_SHARDS must be at least 1.")
 
 # Who is told outside when the record raises an alarm: by mail, by a signed webhook, or by both.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
 
 from celery import shared_task
@@ -16,7 +17,6 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from approvals import tasks as before
-from approvals.execution.queries import stopped_agents
 from approvals.voting.operations import attention
 from console.accounts import operations as accounts_operations
 from console.accounts import queries as accounts_queries
@@ -42,13 +42,15 @@ from ledger.exports import queries as exported
 from ledger.exports.operations import exports
 from ledger.log.queries import log as logs
 from ledger.record.queries import events
+from ledger.record.queries.work import Work, one_survey, survey, tenants_with
 from ledger.record.rules.refusals import Refused
+from ledger.tasks import share_of
 from ledger.verification.queries import storage
 from reviews import queries as after
 from reviews import tasks as after_tasks
 from reviews.cases.operations import batches
 from reviews.observations.operations import webhooks
-from reviews.readback.operations import readings, schedules
+from reviews.readback.operations import readings
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
@@ -67,29 +69,35 @@ ATTENTION_KEPT = timedelta(days=180)
 
 @shared_task
 def tick(number: int) -> list[str]:
-    """Run all checks that are quick and mostly find nothing, in one message per second; return the names of those that
-    ran.
+    """Run the checks that are quick and have something to look at, in one message per second; return their names.
 
+    Which have is asked in one statement, for all of them and all tenants; a second in which nothing is due costs that.
     `number` counts the seconds of beat: each look has its own turn among them. What takes long is not done here but
     handed over, and so is what is left when the others have taken long: nothing waits for a slow neighbour.
     """
-    due = [task for place, (every_s, task) in enumerate(QUICK) if (number + place) % every_s == 0]
+    due = [each for place, each in enumerate(QUICK) if (number + place) % each.every_s == 0]
+    found = survey([kind for each in due for kind in each.kinds], at=timezone.now())
     until, looked = time.monotonic() + TICK_S, []
     took_s: dict[str, float] = {}
-    for task in due:
-        began = time.monotonic()
-        if began > until:
-            _hand_over(task)
+    for each in due:
+        name, began = str(each.task.name), time.monotonic()
+        if each.kinds and not each.always and not any(found[kind] for kind in each.kinds):
+            # It has looked, and found nothing.
+            took_s[name] = 0.0
             continue
-        looked.append(str(task.name))
+        if began > until:
+            _hand_over(each.task)
+            continue
+        looked.append(name)
         try:
-            task()
-            took_s[str(task.name)] = time.monotonic() - began
+            with one_survey(found):
+                each.task()
+            took_s[name] = time.monotonic() - began
         except SoftTimeLimitExceeded:
             raise
         except Exception:
             # Whatever it was, its neighbours go on.
-            log.exception("%s did not end; its next tick goes on", task.name)
+            log.exception("%s did not end; its next tick goes on", name)
     health.note_task_runs(took_s)
     return looked
 
@@ -111,22 +119,18 @@ def note_tick() -> None:
 @shared_task
 def look_for_work() -> None:
     """Hand over long work, if there is any."""
-    if _running():
-        _hand_over(work_batches)
-    if _exporting():
-        _hand_over(work_exports)
-    if _checking():
-        _hand_over(check_integrity)
-    if stopped_agents(at=timezone.now(), limit=1):
-        _hand_over(before.end_stopped_work)
-    for tenant_id, search_id in scans.resting_searches(at=timezone.now()):
+    at = timezone.now()
+    for kind, task in LONG.items():
+        if tenants_with(kind, at=at):
+            _hand_over(task)
+    for tenant_id, search_id in scans.resting_searches(at=at):
         _hand_over(search_for_person, str(tenant_id), str(search_id))
 
 
 @shared_task
 def look_for_readings() -> None:
     """Hand over requested readings, and continue with actions that waited for one."""
-    if schedules.requested_readings():
+    if tenants_with(Work.WANTED_READINGS):
         _hand_over(read_before)
     else:
         before.prepare()
@@ -157,11 +161,14 @@ def tidy() -> None:
     webhooks.prune_deliveries(before=at - DELIVERIES_KEPT)
     readings.prune_counts(at=at)
     processes.prune_task_runs(older_than_s=TASK_RUNS_KEPT_S)
-    for tenant in events.tenants():
-        exports.remove_expired(tenant_id=tenant.id, at=at)
-        with tenancy(tenant.id):
-            notices.prune_notices(tenant_id=tenant.id, before=at - NOTICES_KEPT)
-            attention.delete_expired(tenant_id=tenant.id, before=at - ATTENTION_KEPT)
+    for tenant_id in tenants_with(Work.ENDED_EXPORTS, at=at):
+        exports.remove_expired(tenant_id=tenant_id, at=at)
+    for tenant_id in tenants_with(Work.OLD_NOTICES, at=at - NOTICES_KEPT):
+        with tenancy(tenant_id):
+            notices.prune_notices(tenant_id=tenant_id, before=at - NOTICES_KEPT)
+    for tenant_id in tenants_with(Work.OLD_DISPLAYS, at=at - ATTENTION_KEPT):
+        with tenancy(tenant_id):
+            attention.delete_expired(tenant_id=tenant_id, before=at - ATTENTION_KEPT)
 
 
 @shared_task
@@ -176,15 +183,15 @@ def search_for_person(tenant_id: str, search_id: str) -> None:
 
 
 @shared_task
-def retain() -> int:
+def retain(shard: int | None = None) -> int:
     """Under a standing policy, request the erasure of expired data, a portion an hour; return the number of actions
     named.
     """
     at = timezone.now()
     named = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            named += erasure.propose_expired(tenant_id=tenant.id, at=at)
+    for tenant_id in share_of(Work.STANDING_RETENTION, retain, shard, at=at):
+        with tenancy(tenant_id):
+            named += erasure.propose_expired(tenant_id=tenant_id, at=at)
     return named
 
 
@@ -192,7 +199,7 @@ def retain() -> int:
 def end_expired_proposals() -> int:
     """End proposals that no second person confirmed in time; return their number."""
     at = timezone.now()
-    return sum(confirmations.end_expired_proposals(tenant.id, at=at) for tenant in events.tenants())
+    return sum(confirmations.end_expired_proposals(tenant_id, at=at) for tenant_id in tenants_with(Work.OPEN_PROPOSALS))
 
 
 @shared_task
@@ -211,20 +218,12 @@ def work_batches() -> int:
 def _running() -> list[tuple[UUID, UUID, frozenset[UUID]]]:
     """(tenant, batch, its operators) of every running batch."""
     found = []
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            ids = after.running_batches(tenant.id)
-        operators = frozenset(accounts_queries.operators(tenant.id)) if ids else frozenset()
-        found += [(tenant.id, batch_id, operators) for batch_id in ids]
+    for tenant_id in tenants_with(Work.RUNNING_BATCHES):
+        with tenancy(tenant_id):
+            ids = after.running_batches(tenant_id)
+        operators = frozenset(accounts_queries.operators(tenant_id)) if ids else frozenset()
+        found += [(tenant_id, batch_id, operators) for batch_id in ids]
     return found
-
-
-def _checking() -> bool:
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            if storage.running_check(tenant.id) is not None:
-                return True
-    return False
 
 
 def _process_batch(tenant_id: UUID, batch_id: UUID, operators: frozenset[UUID]) -> bool:
@@ -257,9 +256,9 @@ def work_exports() -> int:
 
 def _exporting() -> list[tuple[UUID, UUID]]:
     found = []
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            found += [(tenant.id, export_id) for export_id in exported.running_exports(tenant.id)]
+    for tenant_id in tenants_with(Work.RUNNING_EXPORTS):
+        with tenancy(tenant_id):
+            found += [(tenant_id, export_id) for export_id in exported.running_exports(tenant_id)]
     return found
 
 
@@ -275,7 +274,7 @@ def _advance_export(tenant_id: UUID, export_id: UUID) -> bool:
 def check_integrity() -> int:
     """Advance every integrity check for a while; return the number of steps. The next tick continues."""
     until, steps = time.monotonic() + WITHIN_S, 0
-    for tenant in events.tenants():
+    for tenant in _tenants(tenants_with(Work.RUNNING_CHECKS)):
         with tenancy(tenant.id):
             check_id = storage.running_check(tenant.id)
         while (
@@ -288,58 +287,58 @@ def check_integrity() -> int:
 
 
 @shared_task
-def count_metrics() -> int:
+def count_metrics(shard: int | None = None) -> int:
     """Count new events (R-MT-06); return the number read. The next tick continues."""
     until, looked_at = time.monotonic() + WITHIN_S, 0
-    for tenant in events.tenants():
+    for tenant_id in share_of(Work.UNCOUNTED_EVENTS, count_metrics, shard, at=timezone.now()):
         found = 1
         while found and time.monotonic() < until:
-            with tenancy(tenant.id):
-                found = metrics.update_metrics(tenant_id=tenant.id, at=timezone.now())
+            with tenancy(tenant_id):
+                found = metrics.update_metrics(tenant_id=tenant_id, at=timezone.now())
             looked_at += found
     return looked_at
 
 
 @shared_task
-def update_search() -> int:
+def update_search(shard: int | None = None) -> int:
     """Index new actions by amounts and codes; return the number read. The next tick continues."""
     until, looked_at = time.monotonic() + WITHIN_S, 0
-    for tenant in events.tenants():
+    for tenant_id in share_of(Work.UNINDEXED_EVENTS, update_search, shard, at=timezone.now()):
         found = 1
         while found and time.monotonic() < until:
-            with tenancy(tenant.id):
-                found = searching.update_search(tenant_id=tenant.id)
+            with tenancy(tenant_id):
+                found = searching.update_search(tenant_id=tenant_id)
             looked_at += found
     return looked_at
 
 
 @shared_task
-def watch_alerts() -> int:
+def watch_alerts(shard: int | None = None) -> int:
     """Judge every alert rule by its figures; return the number of alerts raised or cleared."""
     turned = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            turned += alerts.judge_rules(tenant_id=tenant.id, at=timezone.now())
+    for tenant_id in share_of(Work.ALERT_RULES, watch_alerts, shard, at=timezone.now()):
+        with tenancy(tenant_id):
+            turned += alerts.judge_rules(tenant_id=tenant_id, at=timezone.now())
     return turned
 
 
 @shared_task
-def watch_budgets() -> int:
+def watch_budgets(shard: int | None = None) -> int:
     """Notify people of budgets that are used up; return the number of notices."""
     told = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            told += costs.judge_budgets(tenant_id=tenant.id, at=timezone.now())
+    for tenant_id in share_of(Work.BUDGETS, watch_budgets, shard, at=timezone.now()):
+        with tenancy(tenant_id):
+            told += costs.judge_budgets(tenant_id=tenant_id, at=timezone.now())
     return told
 
 
 @shared_task
-def watch_regressions() -> int:
+def watch_regressions(shard: int | None = None) -> int:
     """Compare each version in force with the previous one; return the number of alerts raised or cleared."""
-    turned = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            turned += alerts.compare_versions_in_force(tenant_id=tenant.id, at=timezone.now())
+    turned, since = 0, timezone.now() - alerts.COMPARED_OVER - timedelta(days=1)
+    for tenant_id in share_of(Work.COMPARED_VERSIONS, watch_regressions, shard, at=since):
+        with tenancy(tenant_id):
+            turned += alerts.compare_versions_in_force(tenant_id=tenant_id, at=timezone.now())
     return turned
 
 
@@ -347,37 +346,37 @@ def watch_regressions() -> int:
 def watch_standing_approvals() -> int:
     """Pause standing approvals that must stop and end expired ones; return the number of cases opened."""
     at, opened = timezone.now(), 0
-    for tenant in events.tenants():
+    for tenant_id in tenants_with(Work.STANDING_APPROVALS, at=at):
         try:
-            opened += pauses.watch_standing_approvals(tenant.id, at=at)
+            opened += pauses.watch_standing_approvals(tenant_id, at=at)
         except (DatabaseError, Refused):
             log.exception("the standing approvals of a tenant were not looked after")
     return opened
 
 
 @shared_task
-def export_traces() -> int:
+def export_traces(shard: int | None = None) -> int:
     """Send ended spans to the collector; return the number of events and reports behind them.
 
     What a collector does not take now is sent at a later tick.
     """
     until, sent = time.monotonic() + WITHIN_S, 0
-    for tenant in events.tenants():
+    for tenant_id in share_of(Work.ENDED_SPANS, export_traces, shard, at=timezone.now()):
         found = 1
         while found and time.monotonic() < until:
-            found = exporting.export_next(tenant.id, send=exporting.send_spans, at=timezone.now())
+            found = exporting.export_next(tenant_id, send=exporting.send_spans, at=timezone.now())
             sent += found
     return sent
 
 
 @shared_task
-def export_events() -> int:
+def export_events(shard: int | None = None) -> int:
     """Send signed events to the due destinations; return the number accepted.
 
     What a destination does not take now is sent at a later tick, from where it stands.
     """
     until, taken = time.monotonic() + WITHIN_S, 0
-    for tenant in events.tenants():
+    for tenant in _tenants(share_of(Work.EVENT_DESTINATIONS, export_events, shard, at=timezone.now())):
         found = 1
         while found and time.monotonic() < until:
             found = event_sending.export_events(tenant, clock=timezone.now)
@@ -386,10 +385,10 @@ def export_events() -> int:
 
 
 @shared_task
-def tell_alarms() -> int:
+def tell_alarms(shard: int | None = None) -> int:
     """Send every open alarm to its recipients; return the number of messages. Failed ones are retried."""
     sent = 0
-    for tenant in events.tenants():
+    for tenant in _tenants(share_of(Work.ALARM_NOTICES, tell_alarms, shard, at=timezone.now())):
         at = timezone.now()
         with tenancy(tenant.id):
             notices.create_alarm_notices(
@@ -400,10 +399,10 @@ def tell_alarms() -> int:
 
 
 @shared_task
-def tell_people() -> int:
+def tell_people(shard: int | None = None) -> int:
     """Read new events of approvals and notify people; return the number of messages."""
     sent, until = 0, time.monotonic() + WITHIN_S
-    for tenant in events.tenants():
+    for tenant in _tenants(share_of(Work.NOTICES, tell_people, shard, at=timezone.now())):
         while collect.collect_notices(tenant, at=timezone.now()) == collect.AT_A_TIME and time.monotonic() < until:
             pass
         collect.collect_updates(tenant, at=timezone.now())
@@ -412,18 +411,24 @@ def tell_people() -> int:
 
 
 @shared_task
-def send_handoffs() -> int:
+def send_handoffs(shard: int | None = None) -> int:
     """Send each tenant's handoffs to its webhook, once a day; return the number delivered. A later tick retries the
     rest.
     """
     sent, until = 0, time.monotonic() + WITHIN_S
-    for tenant in events.tenants():
+    for tenant in _tenants(share_of(Work.HANDOFFS, send_handoffs, shard, at=timezone.now())):
         with tenancy(tenant.id):
             names = notice_queries.tenant_settings(tenant.id).handoffs
             if names and "webhook" in sending.available_channels(tenant):
                 notices.queue_handoffs(tenant_id=tenant.id, names=names, at=timezone.now())
         sent += _send_due(tenant, "handoff", until=until)
     return sent
+
+
+def _tenants(ids: list[UUID]) -> list[Tenant]:
+    """These tenants, in the order of the ids; those that are gone are left out."""
+    known = events.tenants_by_id(ids) if ids else {}
+    return [known[each] for each in ids if each in known]
 
 
 def _send_due(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int:
@@ -439,17 +444,43 @@ def _send_due(tenant: Tenant, topic: str, *, until: float = float("inf")) -> int
     return sent
 
 
-# Each with the seconds between two looks. None of them waits for anything but the database.
-QUICK: tuple[tuple[int, Any], ...] = (
-    (2, note_tick),
-    (1, look_for_readings),
-    (1, before.propose_follow_ups),
-    (1, after_tasks.recover),
-    (2, lapse),
-    (2, look_for_work),
-    (3, watch_standing_approvals),
-    (5, before.turn_clocks),
-    (5, of_log.watch),
-    (5, after_tasks.sweep),
+LONG: Mapping[Work, Any] = {
+    Work.RUNNING_BATCHES: work_batches,
+    Work.RUNNING_EXPORTS: work_exports,
+    Work.RUNNING_CHECKS: check_integrity,
+    Work.STOPPED_AGENTS: before.end_stopped_work,
+}
+"""The work that a tick hands over, and the task that does it."""
+
+
+class QuickLook(NamedTuple):
+    """A check that waits for nothing but the database: the seconds between two looks, the task, and the kinds of work
+    of which one must be there for it to run, unless it `always` runs, as one without any does.
+    """
+
+    every_s: int
+    task: Any
+    kinds: tuple[Work, ...] = ()
+    always: bool = False
+
+
+QUICK: tuple[QuickLook, ...] = (
+    QuickLook(2, note_tick),
+    QuickLook(1, look_for_readings, (Work.WANTED_READINGS, Work.PREPARING_APPROVALS)),
+    QuickLook(1, before.propose_follow_ups, (Work.UNPROPOSED_ORDERS, Work.UNSTARTED_STEPS)),
+    QuickLook(1, after_tasks.recover, (Work.PROPOSED_ORDERS, Work.ROLLBACKS)),
+    QuickLook(2, lapse, (Work.DEADLINES, Work.SPENT_APPROVALS)),
+    QuickLook(2, look_for_work, tuple(LONG), always=True),
+    QuickLook(3, watch_standing_approvals, (Work.STANDING_APPROVALS,)),
+    QuickLook(5, before.turn_clocks, (Work.MOVED_CLOCKS,)),
+    QuickLook(5, of_log.watch, (Work.LATE_LOGS,)),
+    QuickLook(
+        5,
+        after_tasks.sweep,
+        (
+            *(Work.UNSCHEDULED_ACTIONS, Work.UNSCHEDULED_CLAIMS, Work.HELD_ACTIONS, Work.STALLED_ACTIONS),
+            Work.AWAY_SYSTEMS,
+        ),
+    ),
 )
-health.SHARED_PERIODS_S.update({str(task.name): float(every_s) for every_s, task in QUICK})
+health.SHARED_PERIODS_S.update({str(each.task.name): float(each.every_s) for each in QUICK})

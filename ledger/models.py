@@ -230,6 +230,10 @@ class Action(models.Model):
                 condition=Q(mutating=True, contradicted=True),
                 name="action_contradicted",
             ),
+            # What the surveys ask: the actions of all tenants that have not come to their end.
+            models.Index(
+                fields=["phase", "tenant_id", "id"], condition=Q(phase__in=phases(OPEN)), name="action_under_way"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -19,6 +19,8 @@ READINGS = "readings"
 """The worker that reads slow systems and stays for what becomes due."""
 TICKS = "ticks"
 """Whichever worker ran beat's last tick; nobody is kept from it."""
+SEQUENCER = "sequencer"
+"""The leading sequencer; a lease in the signer state keeps the others from it, this says when it was last seen."""
 
 _TAKE = """
 WITH renewed AS (

@@ -314,6 +314,7 @@ class UngatedClaim(models.Model):
         ]
         indexes = [
             models.Index(fields=["tenant_id", "state", "id"], name="claim_by_state"),
+            models.Index(fields=["tenant_id", "id"], condition=Q(state="OPEN"), name="claim_open"),
             models.Index(fields=["tenant_id", "made_by", "id"], name="claim_by_maker"),
             models.Index(fields=["tenant_id", "case_id"], condition=Q(case_id__isnull=False), name="claim_by_case"),
         ]

@@ -190,6 +190,33 @@ def test_only_the_edges_read_the_clock():
     assert wrong == []
 
 
+EVERY_TENANT = {
+    "approvals/execution/operations/grant_keys.py": "a key that a person rotates is announced in every tenant",
+    "console/installation/doctor.py": "a command that looks at every tenant",
+    "console/installation/queries.py": "a command that lists what waits, with the names of tenants",
+    "console/management/commands/rebuild_metrics.py": "a command, for every tenant that it is not told to leave out",
+    "console/management/commands/replay.py": "a command, for every tenant that it is not told to leave out",
+    "console/management/commands/rotate.py": "a command that changes a key under which every tenant has something",
+    "ledger/catalogue/operations/installation.py": "a command has it recorded in every tenant",
+    "ledger/management/commands/log.py": "a command about every log",
+    "ledger/management/commands/prune.py": "a command that takes months away, of which every tenant has a part",
+    "ledger/management/commands/sequencer.py": "a new leader compares every log once with what was signed of it",
+    "ledger/management/commands/verify_ledger.py": "a command, for every tenant that it is not told to leave out",
+}
+"""What goes through all tenants, and why. No periodic task does, or a thousand idle ones would cost what a thousand at
+work do (`ledger.record.queries.work`)."""
+
+
+def test_nothing_goes_through_all_tenants_but_what_is_listed():
+    found = {
+        file.path
+        for file in source(*PRODUCT)
+        for call, name in file.calls
+        if name.endswith(".tenants") or name == "tenants" or name.endswith("Tenant.objects.all")
+    }
+    assert found == EVERY_TENANT.keys()
+
+
 def test_every_listed_exception_still_exists():
     assert [path for path in MORE_EDGES if not (ROOT / path).exists()] == []
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from ledger.log.queries import log
 
 SILENT = timedelta(seconds=90)
-"""A living sequencer signs at least every thirty seconds, also where nothing happens."""
+"""A living sequencer reports every five seconds, also where nothing happens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,11 @@ def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:
         return LogStatus(
             word="no checkpoint since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
         )
-    if at - found.signed_at > SILENT:
+    seen_at = max(found.signed_at, found.reported_at or found.signed_at)
+    if at - seen_at > SILENT:
         why = "The sequencer has not reported since then."
         return LogStatus(
-            word="log silent since", at=found.signed_at, is_wrong=True, why=why, waiting=waiting,
+            word="log silent since", at=seen_at, is_wrong=True, why=why, waiting=waiting,
             unsigned=unsigned,
         )  # fmt: skip
     why = "The latest signed checkpoint covers everything except current writes."

@@ -172,6 +172,8 @@ APP_FUNCTIONS: tuple[str, ...] = (
     # What the triggers of releases ask.
     *("ledger_red_gates", "ledger_verified_parts", "ledger_person", "ledger_two_people"),
     *("ledger_search", "ledger_search_fault", "approvals_lock_release", "ledger_count_concerns"),
+    # Which tenants have work.
+    *("ledger_survey", "approvals_survey", "reviews_survey", "console_survey", "ledger_uuid_from"),
 )
 
 # The sequencer reads events and gives each its place. It may append to the record, since what happens to a log
@@ -190,6 +192,8 @@ SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
     "ledger_checkpoint": APPEND,
     "ledger_anchor": READ,
     "ledger_alarm": APPEND,
+    # When the leader was last seen.
+    "ledger_processlease": CHANGE,
 }
 
 
@@ -210,6 +214,7 @@ ERASER_TABLES: dict[str, tuple[str, ...]] = {
 }
 ERASER_FUNCTIONS: tuple[str, ...] = (
     *TENANT_FUNCTIONS,
+    "ledger_survey",
     "ledger_begin_erasure",
     "ledger_erase",
     "ledger_keys_to_destroy",
@@ -247,7 +252,7 @@ AUDITOR_TABLES: dict[str, tuple[str, ...]] = dict.fromkeys(
 )
 
 APP_RIGHTS = RoleRights(TABLES, APP_FUNCTIONS)
-SEQUENCER_RIGHTS = RoleRights(SEQUENCER_TABLES, (*FUNCTIONS, "ledger_learn_sizes"))
+SEQUENCER_RIGHTS = RoleRights(SEQUENCER_TABLES, (*FUNCTIONS, "ledger_learn_sizes", "ledger_survey"))
 ERASER_RIGHTS = RoleRights(ERASER_TABLES, ERASER_FUNCTIONS)
 AUDITOR_RIGHTS = RoleRights(AUDITOR_TABLES, ("ledger_current_tenant",))
 

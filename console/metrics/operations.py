@@ -35,6 +35,7 @@ from console.models import MetricAction, MetricCursor, MetricDelay, MetricRollUp
 from ledger.actions.queries import actions
 from ledger.catalogue import queries as catalogue
 from ledger.db import execute
+from ledger.log.queries import log as logs
 from ledger.record.queries import events
 from ledger.record.rules.outcomes import outcome_of
 from ledger.verification.queries import storage
@@ -173,6 +174,7 @@ def update_metrics(*, tenant_id: UUID, at: datetime) -> int:
     cursor = _lock_cursor(tenant_id, wait=False)
     if cursor is None:
         return 0
+    logged = logs.logged_events(tenant_id)
     fresh, reached = events.changed_actions(tenant_id, after=cursor.read_to, limit=AT_A_TIME)
     late, _ = events.changed_actions(tenant_id, after=cursor.read_to - LOOK_BACK, until=cursor.read_to)
     changes = _Changes()
@@ -184,6 +186,7 @@ def update_metrics(*, tenant_id: UUID, at: datetime) -> int:
     cursor.read_to, cursor.looked_at = reached or cursor.read_to, max(cursor.looked_at, at)
     is_all = not fresh or not events.changed_actions(tenant_id, after=cursor.read_to, limit=1)[0]
     cursor.counted_to = at if is_all else cursor.read_to
+    cursor.seen = logged if is_all else None
     _move_cursor(cursor)
     return len(fresh)
 
@@ -224,6 +227,7 @@ def _move_cursor(cursor: MetricCursor) -> None:
         looked_at=cursor.looked_at,
         counted_to=cursor.counted_to,
         recent_calls=cursor.recent_calls,
+        seen=cursor.seen,
     )
 
 

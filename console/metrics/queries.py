@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from console.metrics.rules.alerts import COMPARED, AlertTerms
 from console.metrics.rules.facts import COUNTS, OF_ACTIONS
 from console.metrics.rules.filters import MetricFilter
-from console.models import Alert, AlertRule, MetricCursor, MetricRollUp
+from console.models import Alert, AlertRule, MetricRollUp
 from ledger.db import execute
 
 DIMENSIONS = ("tool", "agent", "side_effect_class", "version")
@@ -152,9 +152,25 @@ def known_values(tenant_id: UUID, *, since: datetime, until: datetime) -> dict[s
     return {name: sorted({row[place] for row in rows if row[place]}) for place, name in enumerate(DIMENSIONS)}
 
 
+_COUNTED_TO: Final = """
+SELECT CASE WHEN c.counted_to < clock_timestamp() - interval '1 minute'
+        AND c.seen = (SELECT coalesce(sum(size), 0) FROM ledger_tip WHERE tenant_id = $1)
+        AND NOT EXISTS (SELECT FROM ledger_pending WHERE tenant_id = $1)
+        AND NOT EXISTS (SELECT FROM approvals_call WHERE tenant_id = $1 AND id > since)
+        AND NOT EXISTS (SELECT FROM reviews_report WHERE tenant_id = $1 AND id > since)
+    THEN clock_timestamp() ELSE c.counted_to END
+  FROM console_metriccursor c CROSS JOIN LATERAL ledger_uuid_from(c.looked_at - interval '60 seconds') since
+ WHERE c.tenant_id = $1
+"""
+
+
 def counted_to(tenant_id: UUID) -> datetime | None:
-    """The time up to which everything recorded is counted; None while nothing is."""
-    return MetricCursor.objects.filter(tenant_id=tenant_id).values_list("counted_to", flat=True).first()
+    """The time up to which everything recorded is counted; None while nothing is.
+
+    A tenant of which nothing new is recorded is not looked at: there everything is counted until now.
+    """
+    rows = execute(_COUNTED_TO, tenant_id)
+    return rows[0][0] if rows else None
 
 
 def last_measures(tenant_id: UUID, action_ids: Sequence[UUID]) -> dict[UUID, tuple[int, bool]]:

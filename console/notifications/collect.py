@@ -23,6 +23,7 @@ from console.notifications.routing import choose_route
 from console.notifications.rules import AUDIENCES, ENDINGS, WAKES, Audience, Occasion, occasion_of, urgency_of
 from ledger.actions.queries import actions
 from ledger.db import tenancy
+from ledger.log.queries import log as logs
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.event_kinds import NOTICE_SUBJECTS
@@ -42,7 +43,7 @@ def collect_notices(tenant: Tenant, *, at: datetime) -> int:
         cursor = notifications_operations.lock_cursor(tenant_id=tenant.id, at=at)
         if cursor is None:
             return 0
-        known = [UUID(each) for each in cursor.recent]
+        known, logged = [UUID(each) for each in cursor.recent], logs.logged_events(tenant.id)
         since = cursor.read_to - LOOK_BACK
         events = events_queries.events_of_kinds(tenant.id, NOTICE_SUBJECTS, after=since, but=known, limit=AT_A_TIME)
         _queue_all(
@@ -54,7 +55,8 @@ def collect_notices(tenant: Tenant, *, at: datetime) -> int:
         recent = events_queries.ids_recorded_since(
             tenant.id, {*known, *(event.id for event, _ in events)}, read_to - LOOK_BACK
         )
-        notifications_operations.advance_cursor(tenant_id=tenant.id, read_to=read_to, recent=recent)
+        seen = logged if len(events) < AT_A_TIME else None
+        notifications_operations.advance_cursor(tenant_id=tenant.id, read_to=read_to, recent=recent, seen=seen)
     return len(events)
 
 

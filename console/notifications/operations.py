@@ -91,9 +91,11 @@ def lock_cursor(*, tenant_id: UUID, at: datetime) -> NoticeCursor | None:
     return here.select_for_update(skip_locked=True).first()
 
 
-def advance_cursor(*, tenant_id: UUID, read_to: datetime, recent: Sequence[UUID]) -> None:
+def advance_cursor(*, tenant_id: UUID, read_to: datetime, recent: Sequence[UUID], seen: int | None) -> None:
     """Record up to where the record was read, in the transaction that wrote the notices."""
-    NoticeCursor.objects.filter(tenant_id=tenant_id).update(read_to=read_to, recent=[str(each) for each in recent])
+    NoticeCursor.objects.filter(tenant_id=tenant_id).update(
+        read_to=read_to, recent=[str(each) for each in recent], seen=seen
+    )
 
 
 def add_to_inbox(*, tenant_id: UUID, notices: Iterable[PendingNotice], at: datetime) -> None:

@@ -20,6 +20,7 @@ from ledger import keystore
 from ledger.actions.queries import actions
 from ledger.catalogue.rules.money import to_decimal
 from ledger.db import execute
+from ledger.log.queries import log as logs
 from ledger.people.rules.statements import confirmation_code
 from ledger.record.queries import events
 from reviews.guarding import queries as guarding
@@ -42,12 +43,14 @@ def update_search(*, tenant_id: UUID) -> int:
         if cursor.key_name or keystore.has_former_keys():
             cursor.read_to = _BEGINNING
         SearchCursor.objects.filter(tenant_id=tenant_id).update(key_name=name, read_to=cursor.read_to)
+    logged = logs.logged_events(tenant_id)
     fresh, reached = events.changed_actions(tenant_id, after=cursor.read_to, limit=AT_A_TIME)
-    if not fresh or reached is None:
+    if not fresh and cursor.seen == logged:
         return 0
     late, _ = events.changed_actions(tenant_id, after=cursor.read_to - LOOK_BACK, until=cursor.read_to)
     _store_terms(tenant_id, list(fresh | late))
-    SearchCursor.objects.filter(tenant_id=tenant_id).update(read_to=reached)
+    seen = None if fresh else logged
+    SearchCursor.objects.filter(tenant_id=tenant_id).update(read_to=reached or cursor.read_to, seen=seen)
     return len(fresh)
 
 

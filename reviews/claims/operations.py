@@ -21,6 +21,7 @@ from ledger.catalogue.rules.policies import DecidingPolicy, policy_context
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.canonical import canonical, parse
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.refusals import NotFound
@@ -150,10 +151,10 @@ def _schedule(row: UngatedClaim, *, due_at: datetime, at: datetime, recheck: int
 def schedule_missing(*, at: datetime) -> int:
     """Schedule every open claim that has no row there; returns how many."""
     adopted = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            for claim_id in schedules.find_unscheduled(tenant.id, queries.open_claims(tenant.id)):
-                row = queries.claim(tenant.id, claim_id)
+    for tenant_id in tenants_with(Work.UNSCHEDULED_CLAIMS, at=at):
+        with tenancy(tenant_id):
+            for claim_id in schedules.find_unscheduled(tenant_id, queries.open_claims(tenant_id)):
+                row = queries.claim(tenant_id, claim_id)
                 if row is not None:
                     _schedule(row, due_at=at, at=at)
                     adopted += 1

@@ -27,7 +27,8 @@ from ledger.catalogue.rules.contract import Contract, load_stored
 from ledger.catalogue.rules.releases import CONTRACT, CanaryScope, NothingInForce, WrongStep, compare, required_gates
 from ledger.db import tenancy
 from ledger.record.operations import SYSTEM, Actor
-from ledger.record.queries import events, evidence
+from ledger.record.queries import evidence
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.encryption import CannotOpen, EvidenceErased
 from ledger.record.rules.entry import check_entry
@@ -306,12 +307,12 @@ def judge_canary(*, tenant_id: UUID, release_id: UUID, by: Actor, at: datetime) 
 def watch_canaries(*, at: datetime) -> int:
     """Judge every canary of every tenant; return the number stopped or passed. What a crash left out comes next."""
     moved = 0
-    for tenant in events.tenants():
+    for tenant_id in tenants_with(Work.CANARIES):
         try:
-            with tenancy(tenant.id):
-                for row in catalogue_queries.canaries(tenant.id):
+            with tenancy(tenant_id):
+                for row in catalogue_queries.canaries(tenant_id):
                     before = row.state
-                    moved += judge_canary(tenant_id=tenant.id, release_id=row.id, by=SYSTEM, at=at).state != before
+                    moved += judge_canary(tenant_id=tenant_id, release_id=row.id, by=SYSTEM, at=at).state != before
         except (DatabaseError, Refused):
-            log.exception("the canaries of %s were not judged", tenant.slug)
+            log.exception("the canaries of the tenant %s were not judged", tenant_id)
     return moved

@@ -31,8 +31,8 @@ from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import LEASE_S, LogKeys, SignerState, StateInsideRecord
 from ledger.record.rules.refusals import Refused
 
-HEARTBEAT = timedelta(seconds=30)
-"""How often an idle log gets a new signing time."""
+HEARTBEAT = timedelta(hours=1)
+"""How often an idle log is compared with what was signed of it, and gets a new signing time."""
 KEPT_EVERY = timedelta(seconds=1)
 """The shortest interval between checkpoints that are kept for good; the newest one is always at the tip."""
 

@@ -83,6 +83,8 @@ class LogStanding:
     size: int | None
     signed_size: int | None
     signed_at: datetime | None
+    # When the leading sequencer last reported; an idle log is signed again only now and then.
+    reported_at: datetime | None
     waiting: int
     oldest_s: float | None
     unsigned_s: float | None
@@ -98,7 +100,7 @@ def learn_sizes() -> int:
     return int(execute("SELECT ledger_learn_sizes()")[0][0])
 
 
-# The tenants with something in the queue, each found by one look-up in its key.
+# The tenants with something in the queue, each found by one look-up in its key (`ledger_queued_tenants`, for surveys).
 _QUEUED_TENANTS: Final[LiteralString] = """
     WITH RECURSIVE queued AS (
         (SELECT tenant_id FROM ledger_pending ORDER BY tenant_id LIMIT 1)
@@ -266,7 +268,8 @@ def backlog() -> Lag:
 
 
 STANDING: Final[LiteralString] = f"""
-    SELECT tip.size, tip.signed_size, tip.signed_at, queue.count, queue.age,
+    SELECT tip.size, tip.signed_size, tip.signed_at,
+           (SELECT renewed_at FROM ledger_processlease WHERE name = 'sequencer'), queue.count, queue.age,
            CASE WHEN tip.signed_size < tip.size
              THEN extract(epoch FROM clock_timestamp() - tip.integrated_at)::float8 END AS unsigned
       FROM (SELECT count(*), extract(epoch FROM clock_timestamp() - min(at))::float8 AS age
@@ -285,6 +288,12 @@ def log_standing(tenant_id: UUID) -> LogStanding:
     """The standing of a tenant's newest log."""
     [row] = execute(STANDING, tenant_id)
     return LogStanding(*row)
+
+
+def logged_events(tenant_id: UUID) -> int:
+    """The number of events that have their place in the tenant's logs; who reads new events notes it before reading."""
+    [(count,)] = execute("SELECT coalesce(sum(size), 0)::bigint FROM ledger_tip WHERE tenant_id = $1", tenant_id)
+    return int(count)
 
 
 def lag(tenant_id: UUID) -> Lag:

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from ledger.alive_file import renew_alive_file
 from ledger.db import tenancy
-from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.retention import queries
 from ledger.retention.operations import erasure
 
@@ -65,9 +65,9 @@ def carry_out_erasures() -> int:
     """Carry out the waiting erasures of all tenants; return the number of subjects erased."""
     done = 0
     close_old_connections()
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            waiting = queries.confirmed_erasures(tenant.id)
+    for tenant_id in tenants_with(Work.CONFIRMED_ERASURES):
+        with tenancy(tenant_id):
+            waiting = queries.confirmed_erasures(tenant_id)
         for erasure_id in waiting:
-            done += erasure.run_erasure(tenant_id=tenant.id, erasure_id=erasure_id, clock=timezone.now)
+            done += erasure.run_erasure(tenant_id=tenant_id, erasure_id=erasure_id, clock=timezone.now)
     return done

@@ -1,9 +1,11 @@
 """`manage.py sequencer [--once] [--adopt CHECKPOINT]`: append events to the log and sign it.
 
 One process leads, under a lease in the signer state; any number stand by to take over when it ends. The leader empties
-the queue every 25 to 50 ms, and every 200 ms after five seconds without an event. A log that is damaged or forked stops
-alone, with an alarm, and is checked again every few seconds; the others go on. It signs in as the role of its own and
-is the only process that needs the log key and the signer state.
+the queue every 25 to 50 ms, and every 200 ms after five seconds without an event. Every five seconds it visits the logs
+with something unsigned, and those that were not visited for an hour; whoever begins to lead visits every log once, a
+portion at a time. A log that is damaged or forked stops alone, with an alarm, and is checked again every few seconds;
+the others go on. It signs in as the role of its own and is the only process that needs the log key and the signer
+state.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -25,6 +27,7 @@ from django.db import Error, IntegrityError, OperationalError, connection
 from django.utils import timezone
 
 from counterfoil_tlog import checkpoint, notes
+from ledger import processes
 from ledger.alive_file import renew_alive_file
 from ledger.log.operations import logs
 from ledger.log.operations import sequencer as sequencer_operations
@@ -32,6 +35,7 @@ from ledger.log.queries import log as queries
 from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import LeadLost, SignerStateUnavailable, StateInsideRecord, open_state, read_keys
 from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.refusals import Refused
 
 logger = logging.getLogger(__name__)
@@ -39,6 +43,8 @@ logger = logging.getLogger(__name__)
 BUSY_S, IDLE_S, QUIET_S, STANDBY_S, PAUSE_S = 0.025, 0.05, 0.2, 0.25, 1.0
 QUIET_AFTER_S = 5.0
 SWEEP_S = 5.0
+PORTION = 20
+"""How many logs a new leader visits between two looks at the queue."""
 
 
 class Command(BaseCommand):
@@ -58,7 +64,7 @@ class Command(BaseCommand):
                     self.stdout.write(adopted_head(Path(adopt), signer))
             elif once:
                 with lead_at_once(signer):
-                    Sequencer(signer).work(sweep=True)
+                    Sequencer(signer).visit_all()
             else:
                 ending = threading.Event()
                 for each in (signal.SIGTERM, signal.SIGINT):
@@ -101,16 +107,23 @@ def adopted_head(file: Path, signer: sequencer_operations.Signer) -> str:
     return f"Signer state restored: {point.origin} at {point.size} entries."
 
 
+def all_tenants() -> list[UUID]:
+    """Every tenant: what a new leader, or one run by hand, visits once."""
+    return [each.id for each in events.tenants()]
+
+
 class Sequencer:
     """The main loop of the sequencer process."""
 
     def __init__(self, signer: sequencer_operations.Signer) -> None:
         self.signer = signer
+        self.id = uuid4()
         self.leads = False
+        self.unvisited: list[UUID] = []
         self.swept = -SWEEP_S
         self.worked = time.monotonic()
         self.stopped: dict[UUID, float] = {}
-        self.overtaken = False
+        self.compares = self.overtaken = False
 
     def run(self, ending: threading.Event) -> None:
         """Run until asked to stop; finish the step under way first."""
@@ -147,40 +160,59 @@ class Sequencer:
                 return STANDBY_S
             sequencer_operations.end_pauses_in_transactions()
             logger.info("This sequencer is now the leader.")
-            self.swept = -SWEEP_S
+            # The database may be another one than before, or set back.
+            self.swept, self.unvisited, self.compares = -SWEEP_S, all_tenants(), False
         self.signer.state.keep_lead()
         due = time.monotonic() - self.swept >= SWEEP_S
         if due:
             # A key may have been rotated meanwhile (`manage.py log`).
             self.signer = sequencer_operations.Signer(read_keys(settings.COUNTERFOIL_LOG_KEY), self.signer.state)
             self.swept = time.monotonic()
-        if self.work(sweep=due):
+            processes.take_lease(processes.SEQUENCER, self.id, seconds=0)
+            queries.learn_sizes()
+            self._compare_unless_signed()
+        portion, self.unvisited = self.unvisited[:PORTION], self.unvisited[PORTION:]
+        long_ago = timezone.now() - sequencer_operations.HEARTBEAT
+        done = self.work([*portion, *(tenants_with(Work.UNSIGNED_LOGS, at=long_ago) if due else ())])
+        self._sign_once_compared()
+        if done or self.unvisited:
             self.worked = time.monotonic()
             return BUSY_S
         return IDLE_S if time.monotonic() - self.worked < QUIET_AFTER_S else QUIET_S
 
-    def work(self, *, sweep: bool) -> int:
-        """Process waiting events; on a sweep, logs without any too: they may lack a signature.
+    def visit_all(self) -> int:
+        """Visit every log at once, as a run by hand does."""
+        self._compare_unless_signed()
+        self.unvisited = []
+        done = self.work(all_tenants())
+        self._sign_once_compared()
+        return done
 
-        A sweep that finds the epoch not signed for this database, as after a restore, compares every log first.
-        """
-        unsigned = sweep and not sequencer_operations.is_epoch_signed(self.signer)
-        if unsigned:
+    def _compare_unless_signed(self) -> None:
+        """Have every log compared if the epoch is not signed for this database, as after a restore."""
+        if not self.compares and not sequencer_operations.is_epoch_signed(self.signer):
+            self.unvisited, self.compares, self.overtaken = all_tenants(), True, False
             self.stopped.clear()
-            self.overtaken = False
-        if sweep:
-            queries.learn_sizes()
+
+    def _sign_once_compared(self) -> None:
+        """Sign the epoch when every log was compared; where another sequencer came between, they are compared again."""
+        if self.compares and not self.unvisited:
+            self.compares = False
+            if not self.overtaken:
+                sequencer_operations.sign_epoch(self.signer)
+
+    def work(self, visited: Collection[UUID]) -> int:
+        """Process waiting events, and visit these logs without any too: they may lack a signature."""
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
         waiting: dict[UUID, list[int]] = queries.pending_events(but=stopped)
-        tenants = {each.id: each for each in events.tenants() if each.id not in stopped} if sweep else {}
-        idle = {tenant_id: list[int]() for tenant_id in tenants}
+        wanted = [tenant_id for tenant_id in visited if tenant_id not in stopped]
+        idle = {tenant_id: list[int]() for tenant_id in wanted}
         done = sum(self._drain(tenant_id, positions) for tenant_id, positions in (idle | waiting).items())
+        tenants = events.tenants_by_id(wanted) if wanted else {}
         for tenant_id, tenant in tenants.items():
             if tenant.epoch is None and tenant_id not in self.stopped:
                 # A log from before the database knew its epoch, which continues what was signed.
                 sequencer_operations.accept_epoch(tenant_id=tenant_id, epoch=self.signer.state.epoch)
-        if unsigned and not self.overtaken:
-            sequencer_operations.sign_epoch(self.signer)
         return done
 
     def _drain(self, tenant_id: UUID, positions: Sequence[int]) -> int:

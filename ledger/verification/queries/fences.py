@@ -79,7 +79,7 @@ _NAMED = ("no_change", "no_truncate", "only_grows")
 ELEVATED = (
     *("ledger_append", "ledger_lock", "ledger_begin_erasure", "ledger_erase", "ledger_tell_erasure"),
     *("ledger_search", "ledger_search_fault", "ledger_follow_target", "ledger_count_concerns"),
-    "ledger_learn_sizes",
+    *("ledger_learn_sizes", "ledger_survey", "approvals_survey", "reviews_survey", "console_survey"),
 )
 NOT_ISOLATED = frozenset(
     {

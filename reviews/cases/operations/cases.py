@@ -28,6 +28,7 @@ from ledger.people.rules.confirmation import SecondPersonNeeded
 from ledger.people.rules.statements import statement_hash
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import AlreadyProposed, NotFound, NothingProposed, ReasonMissing, Refused
@@ -240,17 +241,17 @@ def _new(action: Action, reason: str, discrepancy: str, *, at: datetime) -> Case
 def open_missing_cases(*, at: datetime) -> int:
     """Open a case for every held action without one (the sweep); returns how many."""
     opened = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            held = actions.actions_in_review(tenant.id)
+    for tenant_id in tenants_with(Work.HELD_ACTIONS, at=at):
+        with tenancy(tenant_id):
+            held = actions.actions_in_review(tenant_id)
             known = set(
-                Case.objects.filter(tenant_id=tenant.id, action_id__in=held)
+                Case.objects.filter(tenant_id=tenant_id, action_id__in=held)
                 .exclude(state="RESOLVED")
                 .values_list("action_id", flat=True)
             )
             for action_id in held:
                 if action_id not in known:
-                    opened += open_held_case(tenant_id=tenant.id, action_id=action_id, at=at)
+                    opened += open_held_case(tenant_id=tenant_id, action_id=action_id, at=at)
     return opened
 
 

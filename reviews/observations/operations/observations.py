@@ -16,8 +16,8 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Boundary
 from ledger.db import defer, insert_call, tenancy
 from ledger.record import operations as ledger
-from ledger.record.queries import events
 from ledger.record.queries import evidence as evidence_queries
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.canonical import parse
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
@@ -222,12 +222,12 @@ def deciding_answer(documents: list[dict[str, Any]], contract: Contract) -> rule
 def expire_records(*, at: datetime) -> int:
     """Expire the records that have waited longer than each tenant's policy allows; return their number (R-EX-22)."""
     expired = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            document = parse(bytes(catalogue_queries.active_policies(tenant.id)["verification"].document))
+    for tenant_id in tenants_with(Work.STALLED_ACTIONS, at=at):
+        with tenancy(tenant_id):
+            document = parse(bytes(catalogue_queries.active_policies(tenant_id)["verification"].document))
             kept = timedelta(seconds=document.get("idempotency_ttl_s", 2_592_000))
-            waiting = actions.stalled_actions(tenant.id, since=at - kept)
-            expired += sum(_expire_record(tenant.id, action_id, at=at) for action_id in waiting)
+            waiting = actions.stalled_actions(tenant_id, since=at - kept)
+            expired += sum(_expire_record(tenant_id, action_id, at=at) for action_id in waiting)
     return expired
 
 

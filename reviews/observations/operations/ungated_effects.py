@@ -20,6 +20,7 @@ from ledger.catalogue.rules.effects import SideEffectClass
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.canonical import digest
 from reviews import queries
 from reviews.checks import changes
@@ -44,10 +45,10 @@ SEVERITY = SideEffectClass.HIGH_RISK_EXTERNAL.rank
 def watched_systems() -> list[tuple[UUID, str]]:
     """Return (tenant, system) of every system whose settings ask for the comparison."""
     found: list[tuple[UUID, str]] = []
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
+    for tenant_id in tenants_with(Work.WATCHED_SYSTEMS):
+        with tenancy(tenant_id):
             found += [
-                (tenant.id, each.name) for each in catalogue_queries.systems(tenant.id) if "changes" in each.settings
+                (tenant_id, each.name) for each in catalogue_queries.systems(tenant_id) if "changes" in each.settings
             ]
     return found
 

@@ -20,6 +20,7 @@ from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import NotFound, Refused
 from reviews import queries
@@ -265,6 +266,6 @@ def _observe(
 
 def prune_deliveries(*, before: datetime) -> None:
     """Delete the entries that prevent duplicate deliveries, once no duplicate can still arrive."""
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            WebhookDelivery.objects.filter(tenant_id=tenant.id, at__lt=before).delete()
+    for tenant_id in tenants_with(Work.OLD_DELIVERIES, at=before):
+        with tenancy(tenant_id):
+            WebhookDelivery.objects.filter(tenant_id=tenant_id, at__lt=before).delete()

@@ -20,7 +20,7 @@ from ledger.actions.queries import readings as readings_read
 from ledger.catalogue.rules.policies import ReadingBudget
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
-from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from ledger.record.rules.refusals import Refused
@@ -238,6 +238,6 @@ def _tell(tenant_id: UUID, window: str, spent: ReadingUsage, budget: ReadingBudg
 
 def prune_counts(*, at: datetime) -> None:
     """Delete counts that are no longer needed."""
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            ReadingCount.objects.filter(tenant_id=tenant.id, day__lt=(at - KEPT).date()).delete()
+    for tenant_id in tenants_with(Work.OLD_COUNTS, at=at - KEPT):
+        with tenancy(tenant_id):
+            ReadingCount.objects.filter(tenant_id=tenant_id, day__lt=(at - KEPT).date()).delete()

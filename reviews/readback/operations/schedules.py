@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ledger.actions.queries import actions, readings
 from ledger.db import defer, execute, tenancy
-from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from reviews.models import Schedule
 from reviews.readback.operations import work_queue
 
@@ -152,10 +152,10 @@ def end_schedules(tenant_id: UUID, action_ids: list[UUID]) -> None:
 def schedule_missing(*, at: datetime) -> int:
     """Schedule every action in verification, waiting or unknown that has no schedule; returns how many."""
     adopted = 0
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            for action_id in find_unscheduled(tenant.id, actions.unsettled_actions(tenant.id)):
-                schedule(tenant_id=tenant.id, action_id=action_id, due_at=at, at=at)
+    for tenant_id in tenants_with(Work.UNSCHEDULED_ACTIONS, at=at):
+        with tenancy(tenant_id):
+            for action_id in find_unscheduled(tenant_id, actions.unsettled_actions(tenant_id)):
+                schedule(tenant_id=tenant_id, action_id=action_id, due_at=at, at=at)
                 adopted += 1
     return adopted
 
@@ -163,7 +163,7 @@ def schedule_missing(*, at: datetime) -> int:
 def requested_readings() -> list[tuple[UUID, UUID]]:
     """(tenant, action) of every reading that an order waits for."""
     wanted: list[tuple[UUID, UUID]] = []
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            wanted += [(tenant.id, action_id) for action_id in readings.actions_needing_reading(tenant.id)]
+    for tenant_id in tenants_with(Work.WANTED_READINGS):
+        with tenancy(tenant_id):
+            wanted += [(tenant_id, action_id) for action_id in readings.actions_needing_reading(tenant_id)]
     return wanted

@@ -20,6 +20,7 @@ from ledger.catalogue.rules.targets import target_text
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
+from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.envelope import instant
 from ledger.record.rules.lifecycle import State
 from reviews import queries
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 def open_compensations() -> list[tuple[UUID, UUID]]:
     """(tenant, unwinding) of every run that is being taken back."""
     found: list[tuple[UUID, UUID]] = []
-    for tenant in events.tenants():
-        with tenancy(tenant.id):
-            found += [(tenant.id, each.id) for each in runs.open_unwindings(tenant.id, "OPEN", "STUCK")]
+    for tenant_id in tenants_with(Work.ROLLBACKS):
+        with tenancy(tenant_id):
+            found += [(tenant_id, each.id) for each in runs.open_unwindings(tenant_id, "OPEN", "STUCK")]
     return found
 
 

@@ -114,7 +114,7 @@ def forget() -> None:
 def compare_logs() -> None:
     """Have the sequencer find the database, and compare its logs with the signer state."""
     with as_sequencer(), signer() as signing:
-        Sequencer(signing).work(sweep=True)
+        Sequencer(signing).visit_all()
 
 
 def accept_database() -> None:

@@ -34,10 +34,6 @@ OUTSIDE = {
 is about."""
 
 
-COUNTED = ("ledger_alarm", "ledger_erasure", "ledger_anchoring", "ledger_tip")
-"""Tables whose rows of all tenants one function of the owner counts, for the status of the installation."""
-
-
 @pytest.fixture(scope="module")
 def tables(module_db, run) -> list[str]:
     """Every isolated table, with one row of each of two tenants in it."""
@@ -96,13 +92,17 @@ def test_isolation_is_forced_and_complete(tables, superuser_connection):
         [tables, tables],
     ).fetchall()
     own = "(tenant_id = ledger_current_tenant())"
-    whole = (True, True, [f"one_tenant | * | t | {{0}} | {own} | {own}"])
+    whole = (True, True, f"one_tenant | * | t | {{0}} | {own} | {own}")
     assert len(found) > len(tables)
-    other = {table: rest for table, *rest in found if tuple(rest) != whole}
-    owner = superuser_connection.execute("SELECT relowner FROM pg_class WHERE relname = 'ledger_event'").fetchone()[0]
-    survey = "( SELECT (current_setting('app.survey'::text, true) = 'on'::text))"
-    counted = [*whole[:2], [*whole[2], f"all_tenants | r | t | {{{owner}}} | {survey}"]]
-    assert other == dict.fromkeys(COUNTED, counted)
+    assert {table: rest for table, *rest, policies in found if (*rest, policies[0]) != whole} == {}
+    # The only other policy shows ids to surveys, which run as the owner; it lets nobody write.
+    [(owner,)] = superuser_connection.execute("SELECT relowner FROM pg_class WHERE relname = 'ledger_event'").fetchall()
+    survey = f"all_tenants | r | t | {{{owner}}} | ( SELECT (current_setting('app.survey'::text, true) = 'on'::text))"
+    more = {table: policies[1:] for table, _, _, policies in found if policies[1:]}
+    assert {
+        table: policies for table, policies in more.items() if [each.strip(" |") for each in policies] != [survey]
+    } == {}
+    assert not {"ledger_entry", "ledger_evidence", "ledger_subjectkey"} & more.keys()
 
 
 def test_every_key_of_a_table_with_a_tenant_begins_with_it(superuser_connection):
@@ -128,6 +128,7 @@ def test_every_reference_to_a_table_with_a_tenant_names_the_tenant(superuser_con
     assert [name for name, text in references if not text.startswith("FOREIGN KEY (tenant_id,")] == []
 
 
+SURVEYS = ("ledger_survey", "approvals_survey", "reviews_survey", "console_survey")
 WITHOUT_TENANT = {
     "ledger_current_tenant": "the session's own",
     "ledger_ensure_partitions": "months, for all tenants",
@@ -144,6 +145,11 @@ WITHOUT_TENANT = {
     "ledger_count_concerns": "counts over all tenants, without an id",
     "ledger_verified_parts": "from its values alone",
     "ledger_whole_table": "the names of tables",
+    "ledger_open_to_surveys": "makes a policy of a table",
+    **dict.fromkeys(SURVEYS, "a survey of all tenants, which returns their ids alone"),
+    "ledger_logged_events": "what surveys ask; it elevates nobody, so others see their own tenant's",
+    "ledger_queued_tenants": "what surveys ask, of a queue that stands outside",
+    "ledger_unanchored": "what surveys ask; it elevates nobody, so others see their own tenant's",
 }
 """Functions that are about no tenant's rows."""
 FUNCTIONS = (
@@ -158,6 +164,14 @@ def test_every_function_about_rows_of_a_tenant_takes_the_tenant_first(superuser_
     found = superuser_connection.execute(FUNCTIONS).fetchall()
     assert {name for _, name, first, _ in found if first != "p_tenant"} == set(WITHOUT_TENANT)
     assert {types[0] for _, _, first, types in found if first == "p_tenant"} == {"uuid"}
+
+
+def test_a_survey_returns_ids_of_tenants_and_nothing_else(superuser_connection):
+    found = superuser_connection.execute(
+        "SELECT proname::text, prorettype::regtype::text, proargmodes FROM pg_proc WHERE proname = ANY(%s)",
+        [[*SURVEYS]],
+    ).fetchall()
+    assert sorted(found) == [(name, "uuid", None) for name in sorted(SURVEYS)]
 
 
 def test_no_function_works_for_another_tenant_than_the_session_names(superuser_connection):

@@ -198,7 +198,7 @@ def test_each_role_has_exactly_its_documented_rights(matrix, role):
     """
     functions = """
         SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
-            AND proname ~ '^(ledger|approvals)_' AND prorettype <> 'trigger'::regtype
+            AND proname ~ '^(ledger|approvals|reviews|console)_' AND prorettype <> 'trigger'::regtype
             AND has_function_privilege(oid, 'EXECUTE')
     """
     expected = {

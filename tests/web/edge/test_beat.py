@@ -13,7 +13,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from console import tasks
 from console.beat import Ticks
-from console.tasks import lapse
+from console.tasks import QuickLook, lapse
 from console.telemetry import health
 
 
@@ -91,7 +91,7 @@ class Look:
 
 def test_each_periodic_task_runs_at_its_interval(monkeypatch: pytest.MonkeyPatch):
     often, seldom = Look("often"), Look("seldom")
-    monkeypatch.setattr(tasks, "QUICK", ((1, often), (5, seldom)))
+    monkeypatch.setattr(tasks, "QUICK", (QuickLook(1, often), QuickLook(5, seldom)))
     for number in range(15):
         tasks.tick(number)
     assert (often.looked, seldom.looked) == (15, 3)
@@ -101,7 +101,7 @@ def test_a_failing_task_has_not_ended_and_does_not_affect_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, noted: list[dict[str, float]]
 ):
     broken, whole = Look("broken", KeyError("what")), Look("whole")
-    monkeypatch.setattr(tasks, "QUICK", ((1, broken), (1, whole)))
+    monkeypatch.setattr(tasks, "QUICK", (QuickLook(1, broken), QuickLook(1, whole)))
     assert tasks.tick(0) == ["broken", "whole"]
     assert whole.looked == 1
     assert [list(each) for each in noted] == [["whole"]]
@@ -110,7 +110,7 @@ def test_a_failing_task_has_not_ended_and_does_not_affect_the_others(
 
 def test_tasks_behind_a_slow_one_are_handed_over(monkeypatch: pytest.MonkeyPatch, noted: list[dict[str, float]]):
     slow, left = Look("slow"), Look("left")
-    monkeypatch.setattr(tasks, "QUICK", ((1, slow), (1, left)))
+    monkeypatch.setattr(tasks, "QUICK", (QuickLook(1, slow), QuickLook(1, left)))
     clock = iter([0.0, 0.0, 2.0, 2.0])
     # Its own clock: threads of other tests go on reading the real one.
     monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -121,7 +121,7 @@ def test_tasks_behind_a_slow_one_are_handed_over(monkeypatch: pytest.MonkeyPatch
 
 def test_a_soft_limit_ends_the_tick(monkeypatch: pytest.MonkeyPatch):
     stuck, left = Look("stuck", SoftTimeLimitExceeded(60)), Look("left")
-    monkeypatch.setattr(tasks, "QUICK", ((1, stuck), (1, left)))
+    monkeypatch.setattr(tasks, "QUICK", (QuickLook(1, stuck), QuickLook(1, left)))
     with pytest.raises(SoftTimeLimitExceeded):
         tasks.tick(0)
     assert left.looked == 0

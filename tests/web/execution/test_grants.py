@@ -478,7 +478,7 @@ def test_nothing_is_claimed_or_started_under_an_epoch_that_is_not_signed_for_its
     assert refused(answer) == refused(shop.start(order)) == (503, "EPOCH_UNKNOWN")
     assert answer["Retry-After"]
     with as_sequencer(), signer() as signing:
-        Sequencer(signing).work(sweep=True)
+        Sequencer(signing).visit_all()
     if "number + 1" not in fault:
         assert shop.start(order).status_code == 201
     else:

@@ -1,0 +1,18 @@
+"""An index for the surveys, made while the table is written."""
+
+from __future__ import annotations
+
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations
+from django.db.models import Index, Q
+
+
+class Migration(migrations.Migration):
+    atomic = False
+    dependencies = [("reviews", "0004_claims")]
+    operations = [
+        AddIndexConcurrently(
+            "ungatedclaim",
+            Index(fields=["tenant_id", "id"], condition=Q(state="OPEN"), name="claim_open"),
+        ),
+    ]
