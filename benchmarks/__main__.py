@@ -28,6 +28,7 @@ NAMES = (
     "guarding",
     "gateway",
     "http_gateway",
+    "tenants",
 )
 PARTS = {"search": "pages:measure_searches"}
 """Parts of the above, which run only when they are named."""
