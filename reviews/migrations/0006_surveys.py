@@ -11,7 +11,7 @@ FILES = ("surveys.sql",)
 
 
 class Migration(migrations.Migration):
-    dependencies = [("reviews", "0005_survey_indexes"), ("ledger", "0009_surveys")]
+    dependencies = [("reviews", "0005_survey_indexes"), ("ledger", "0010_surveys")]
     operations = [
         *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]

@@ -11,7 +11,7 @@ FILES = ("surveys.sql",)
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0008_survey_indexes")]
+    dependencies = [("ledger", "0009_survey_indexes")]
     operations = [
         *(migrations.RunSQL((FOLDER / name).read_text()) for name in FILES),
     ]

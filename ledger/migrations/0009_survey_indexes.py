@@ -9,7 +9,7 @@ from django.db.models import Index, Q
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("ledger", "0007_maintenance")]
+    dependencies = [("ledger", "0008_signed_epoch")]
     operations = [
         AddIndexConcurrently(
             "action",
