@@ -25,6 +25,7 @@ from django.db import DatabaseError, connection, transaction
 from approvals.agents import queries as agents
 from approvals.agents.operations.registry_entry import is_sealed
 from approvals.execution.operations import grant_keys
+from console.brokers.addresses import OVER_TLS
 from console.local.keys import KEY_FILES, LOG_KEY, PUSH_KEY
 from console.local.rights import APP_MAY, APP_RIGHTS, AUDITOR_RIGHTS, ERASER_MAY, ERASER_RIGHTS, SEQUENCER_RIGHTS
 from console.telemetry.health import Check, look_at_installation
@@ -52,6 +53,7 @@ MOST_NAMED: Final = 5
 _PREPARE: Final = "Run `manage.py prepare_database`."
 _PRIVILEGES: Final = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 _COLUMN: Final = re.compile(r"(\w+) \((.+)\)")
+_ENCRYPTED: Final = OVER_TLS | {"unix"}
 _HERE: Final = ("", "localhost", "127.0.0.1", "::1")
 
 
@@ -264,11 +266,14 @@ def _look_at_connections(_: datetime) -> Iterator[Check]:
                 faults.append(f"{name} is not encrypted: add sslmode=verify-full and sslrootcert")
             elif mode != "verify-full":
                 faults.append(f"{name} believes any server (sslmode={mode}): use sslmode=verify-full and sslrootcert")
-    broker = urlsplit(settings.REDIS_URL)
-    if broker.scheme not in ("rediss", "unix", "amqps") and (broker.hostname or "") not in _HERE:
-        faults.append("REDIS_URL is not encrypted: use rediss://")
-    if "ssl_cert_reqs=none" in broker.query.lower():
-        faults.append("REDIS_URL believes any server: leave ssl_cert_reqs out")
+    for name, address in {"REDIS_URL": settings.REDIS_URL, "BROKER_URL": settings.BROKER_URL}.items():
+        if name == "BROKER_URL" and address == settings.REDIS_URL:
+            continue
+        parts = urlsplit(address)
+        if parts.scheme not in _ENCRYPTED and (parts.hostname or "") not in _HERE:
+            faults.append(f"{name} is not encrypted: use rediss:// or amqps://")
+        if "cert_reqs=none" in parts.query.lower():
+            faults.append(f"{name} believes any server: leave out that it need not prove its name")
     if faults:
         yield _check("TLS", False, f"{_list_faults(faults)}.")
     else:
@@ -312,11 +317,11 @@ def _look_at_replication(_: datetime) -> Iterator[Check]:
 
 
 def _look_at_broker(_: datetime) -> Iterator[Check]:
-    if urlsplit(settings.REDIS_URL).scheme.startswith("amqp"):
+    if urlsplit(settings.BROKER_URL).scheme not in ("redis", "rediss", "unix"):
         yield _check("BROKER_POLICY", None, "Not known: this broker does not tell its settings here.")
         return
     try:
-        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2) as client:
+        with redis.Redis.from_url(settings.BROKER_URL, socket_timeout=2, socket_connect_timeout=2) as client:
             told = client.info("everything")
     except redis.RedisError as problem:
         yield _check("BROKER_POLICY", None, f"Not known: {problem}")

@@ -24,7 +24,7 @@ COMMANDS = Path(__file__).parents[3] / "docs" / "commands.md"
 @pytest.fixture
 def examined(committed_db: Any, secrets_dir: Path, broker: Any, settings: Any) -> Any:
     """Looks at a sound installation, or at what a test has made of it."""
-    settings.REDIS_URL = broker.url()
+    settings.REDIS_URL = settings.BROKER_URL = broker.url()
     found("orchid")
     keystore.new_key()
 
@@ -84,12 +84,12 @@ def test_a_key_file_that_others_can_read_is_found(examined, secrets_dir):
 
 def test_connections_that_cross_the_network_in_clear_are_found_before_they_are_made(examined, settings):
     settings.REDIS_URL = "redis://broker.example.org:6379/0"
-    assert examined("TLS") == ("failed", "REDIS_URL is not encrypted: use rediss://.")
+    assert examined("TLS") == ("failed", "REDIS_URL is not encrypted: use rediss:// or amqps://.")
 
 
 def test_a_broker_that_keeps_nothing_fails_and_one_that_is_away_is_not_known(examined, settings):
     assert examined("BROKER_POLICY") == ("failed", "it is not persistent: set appendonly yes.")
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    settings.BROKER_URL = "redis://127.0.0.1:1/0"
     assert examined("BROKER_POLICY")[0] == "unknown"
 
 
