@@ -37,13 +37,14 @@ class ServiceUser:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program to run, its user, and how to end it. Programs of a higher rank start later and end earlier."""
+    """A program to run, its user, its folder, and how to end it. A higher rank starts later and ends earlier."""
 
     name: str
     argv: list[str]
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     account: ServiceUser | None = None
+    folder: Path | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     grace_s: float = 10.0
     rank: int = 0
@@ -100,6 +101,7 @@ def spawn(program: Program) -> Child:
             stdout=log,
             stderr=subprocess.STDOUT,
             env=dict(program.environment),
+            cwd=program.folder,
             start_new_session=True,
             **run_as_user(program.account),
         )

@@ -45,6 +45,15 @@ from deploy.drills.proxy import Proxy
 CONTRACTS = ROOT / "client" / "example" / "contracts"
 TOOLS = ("write_document", "delete_document")
 EXECUTORS = ("one", "two")
+HISTORY = """
+import sys, psycopg
+from benchmarks import history
+# All of them settled: nothing of them is left to do for workers, which find no case and no reading behind open ones.
+history.STORIES = (history.Story(10_000, history.STORIES[0].steps),)
+with psycopg.connect(sys.argv[1]) as connection:
+    [(tenant,)] = connection.execute("SELECT id FROM ledger_tenant WHERE slug = 'past'").fetchall()
+    history.fill(connection, tenant, int(sys.argv[2]), late=False)
+"""
 
 
 class Broker(StrEnum):
@@ -71,12 +80,31 @@ class Standby(StrEnum):
     SYNCHRONOUS = "synchronous"
 
 
+@dataclass(frozen=True)
+class Tree:
+    """A version of the product: its files, and the Python that has what it needs."""
+
+    root: Path
+    python: str
+
+    def program(self, program: Program) -> Program:
+        """The same program of this version. uvicorn and Celery look for modules in the folder that they run in, too."""
+        environment = {**program.environment, "PYTHONPATH": str(self.root)}
+        return replace(program, argv=[self.python, *program.argv[1:]], environment=environment, folder=self.root)
+
+
+OURS = Tree(ROOT, sys.executable)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """The parts that an installation has besides one of each; `disk_mb` bounds the disk of the record's server,
     `archived` has both servers archive their log, `movable_clock` gives all its processes a clock that a drill puts
     forward, `founding` adds words to `bootstrap`, `settings` goes into every environment. Several `signers` are
     sequencers on hosts of their own, with the signer state on a server of its own.
+    `movable_clock` gives all its processes a clock that a drill puts forward, `founding` adds words to `bootstrap`.
+    Several `signers` are sequencers on hosts of their own, with the signer state on a server of its own. `tree` is the
+    version that it begins with, and `history` the number of past actions, of a tenant of their own.
     """
 
     standby: Standby = Standby.NONE
@@ -89,6 +117,8 @@ class Shape:
     signers: tuple[str, ...] = ("sequencer",)
     broker: Broker = Broker.ONE
     settings: Mapping[str, str] = field(default_factory=dict)
+    tree: Tree = OURS
+    history: int = 0
 
 
 @dataclass
@@ -248,19 +278,36 @@ class Installation:
             self.record.follow()
         if self.shape.pooled:
             self.children["pooler"] = spawn(self.pooler.program())
-        owner = {
-            "DATABASE_OWNER_URL": self.record_url(servers.OWNER),
-            "KEYS_DATABASE_OWNER_URL": self.keys.url(servers.OWNER, "counterfoil_keys"),
-        }
-        self.manage("prepare_database", more=owner)
+        self.prepare_database(self.shape.tree)
         if self.shape.pooled:
             self.pooler.wait(self.children["pooler"], "counterfoil")
         words = ("--tenant", "drill", "--messages", "pass", "--json", *self.shape.founding)
         self.known = json.loads(self.manage("bootstrap", *words))
+        if self.shape.history:
+            self.fill_history(self.shape.history)
         self.start_product()
         self.register()
         self.start_executors()
         threading.Thread(target=self._supervise, daemon=True).start()
+
+    def prepare_database(self, tree: Tree) -> str:
+        """The output of `prepare_database` of a version."""
+        owner = {
+            "DATABASE_OWNER_URL": self.record_url(servers.OWNER),
+            "KEYS_DATABASE_OWNER_URL": self.keys.url(servers.OWNER, "counterfoil_keys"),
+        }
+        return self.manage("prepare_database", more=owner, tree=tree)
+
+    def fill_history(self, count: int) -> None:
+        """Give a tenant of its own so many past actions, as the benchmarks of the installation's version make them."""
+        self.manage("bootstrap", "--tenant", "past", "--messages", "pass", "--json")
+        address = self.record.primary.url(servers.SUPERUSER, "counterfoil")
+        program = Program(
+            name="history", argv=["", "-c", HISTORY, address, str(count)], log=self.log / "history.log", environment={}
+        )
+        child = spawn(self.shape.tree.program(program))
+        if child.process.wait() != 0:
+            raise DrillFailed(f"The history could not be made: {program.log.read_text()[-500:]}")
 
     def start_product(self) -> None:
         environment = self.environment()
@@ -277,9 +324,9 @@ class Installation:
             "beat": programs.beat_program(environment=environment, log=self.log),
         }
         for name, program in started.items():
-            self.children[name] = spawn(program)
-        if not wait_until(lambda: all(map(self.readiness, self.webs)), within_s=120, every_s=0.3):
-            raise DrillFailed(f"A web process does not answer; see {self.log}.")
+            self.children[name] = spawn(self.shape.tree.program(program))
+        if not wait_until(lambda: all(map(self.is_ready, self.webs)), within_s=120, every_s=0.3):
+            raise DrillFailed(f"A web process is not ready: {[self.readiness(name) for name in self.webs]}")
         if self.proxy is not None:
             self.proxy.start()
 
@@ -309,6 +356,20 @@ class Installation:
         program = self.children[name].program
         self.children[name] = spawn(replace(program, environment={**program.environment, **(more or {})}))
 
+    def exchange(self, name: str, tree: Tree) -> None:
+        """Stop a process and start it with another version. A web process gets no requests meanwhile."""
+        port = self.webs.get(name)
+        if port is not None and self.proxy is not None and not self.proxy.take_out(port):
+            raise DrillFailed(f"{name} still has connections.")
+        stop_children([self.children[name]])
+        self.children[name] = spawn(tree.program(self.children[name].program))
+        if port is None:
+            return
+        if not wait_until(lambda: self.is_ready(name), within_s=120, every_s=0.2):
+            raise DrillFailed(f"{name} of {tree.root} does not become ready: {self.readiness(name)}")
+        if self.proxy is not None:
+            self.proxy.put_back(port)
+
     def end(self) -> None:
         self._ended.set()
         time.sleep(1.5)
@@ -327,6 +388,9 @@ class Installation:
     def readiness(self, name: str = "web") -> dict[str, Any]:
         """The answer of a web process at `/readyz`; empty if it does not answer."""
         return self._health(f"http://127.0.0.1:{self.webs[name]}/readyz")
+
+    def is_ready(self, name: str) -> bool:
+        return self.readiness(name).get("ready") is True
 
     def failed_parts(self) -> dict[str, str]:
         """The parts of the installation that have failed according to `/statusz`: code and sentence."""
@@ -377,11 +441,12 @@ class Installation:
         more = {"BROKER_URL": self.hosts.url} if self.hosts is not None else {}
         return {"REDIS_URL": self.broker.url(), **more}
 
-    def manage(self, *words: str, more: dict[str, str] | None = None) -> str:
-        """The output of a `manage.py` command."""
+    def manage(self, *words: str, more: dict[str, str] | None = None, tree: Tree | None = None) -> str:
+        """The output of a `manage.py` command, of the installation's first version if no other is given."""
+        tree = tree or self.shape.tree
         done = subprocess.run(
-            [sys.executable, str(ROOT / "manage.py"), *words],
-            env=self.environment() | (more or {}),
+            [tree.python, str(tree.root / "manage.py"), *words],
+            env=self.environment() | {"PYTHONPATH": str(tree.root / "client")} | (more or {}),
             capture_output=True,
             text=True,
         )

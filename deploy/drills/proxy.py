@@ -1,7 +1,8 @@
 """A small load balancer for drills: it sends connections to the web processes that are ready by `/readyz`.
 
 It asks each process every second, as HAProxy would. Two failed answers in a row take a process out, with whatever is
-connected to it; one good answer brings it back. While no process is in, it answers 503 itself, and counts that.
+connected to it; one good answer brings it back. One that is taken out for a restart gets no new connections; the
+next request on each that it has asks for the end of it. While no process is in, it answers 503 itself, and counts that.
 """
 
 from __future__ import annotations
@@ -16,9 +17,26 @@ from itertools import count
 
 import httpx
 
+from console.local.processes import wait_until
+
 ASKED_EVERY_S = 1.0
 OUT_AFTER = 2
+IDLE_S = 2.0
+LASTING, LAST = b"Connection: keep-alive", b"Connection: close"
+DRAINED_WITHIN_S = 20.0
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@dataclass(eq=False)
+class Connection:
+    """A caller's connection and that to the process; `answered_at` is 0 while an answer is waited for."""
+
+    writers: tuple[asyncio.StreamWriter, ...]
+    answered_at: float = 0.0
+
+    def close(self) -> None:
+        for each in self.writers:
+            each.close()
 
 
 @dataclass
@@ -27,12 +45,13 @@ class Backend:
 
     port: int
     failures: int = 0
+    drains: bool = False
     codes: dict[str, str] = field(default_factory=dict)
-    connections: set[asyncio.StreamWriter] = field(default_factory=set)
+    connections: set[Connection] = field(default_factory=set)
 
     @property
     def is_in(self) -> bool:
-        return self.failures < OUT_AFTER
+        return self.failures < OUT_AFTER and not self.drains
 
 
 class Proxy:
@@ -54,10 +73,20 @@ class Proxy:
 
     def stop(self) -> None:
         self._ended.set()
-        self._thread.join(timeout=10)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def take_out(self, port: int) -> bool:
+        """Give a process no new connections, and tell whether all that it had have ended soon."""
+        self.backends[port].drains = True
+        return wait_until(lambda: not self.backends[port].connections, within_s=DRAINED_WITHIN_S, every_s=0.05)
+
+    def put_back(self, port: int) -> None:
+        self.backends[port].failures, self.backends[port].drains = 0, False
 
     async def _listen(self) -> None:
         await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self._tasks.add(asyncio.create_task(self._drain()))
         self._tasks |= {asyncio.create_task(self._watch(each)) for each in self.backends.values()}
         self._listens.set()
         while not self._ended.is_set():
@@ -75,10 +104,18 @@ class Proxy:
                     backend.failures = 0
                 else:
                     backend.failures += 1
-                    if not backend.is_in:
+                    if not backend.is_in and not backend.drains:
                         for each in list(backend.connections):
                             each.close()
                 await asyncio.sleep(ASKED_EVERY_S)
+
+    async def _drain(self) -> None:
+        while True:
+            for backend in self.backends.values():
+                for each in list(backend.connections) if backend.drains else ():
+                    if each.answered_at and time.monotonic() - each.answered_at > IDLE_S:
+                        each.close()
+            await asyncio.sleep(0.02)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         backends = [each for each in self.backends.values() if each.is_in]
@@ -107,17 +144,29 @@ async def _is_ready(client: httpx.AsyncClient, backend: Backend) -> bool:
 
 async def _relay(backend: Backend, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     answers, requests = await asyncio.open_connection("127.0.0.1", backend.port)
-    backend.connections |= {writer, requests}
+    connection = Connection((writer, requests))
+    backend.connections.add(connection)
     try:
-        await asyncio.gather(_pump(reader, requests), _pump(answers, writer))
+        await asyncio.gather(
+            _pump(reader, requests, backend, connection, answers=False),
+            _pump(answers, writer, backend, connection, answers=True),
+        )
     finally:
-        backend.connections -= {writer, requests}
+        backend.connections.discard(connection)
         requests.close()
 
 
-async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+async def _pump(
+    source: asyncio.StreamReader,
+    target: asyncio.StreamWriter,
+    backend: Backend,
+    connection: Connection,
+    *,
+    answers: bool,
+) -> None:
     with suppress(OSError):
         while data := await source.read(65536):
-            target.write(data)
+            connection.answered_at = time.monotonic() if answers else 0.0
+            target.write(data.replace(LASTING, LAST, 1) if backend.drains and not answers else data)
             await target.drain()
     target.close()

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from deploy.drills import broker, disk, flood, keys, kills, poolers, promotion, restore, signer, skew, takeover
+from deploy.drills import broker, disk, flood, keys, kills, poolers, promotion, restore, signer, skew, takeover, upgrade
 from deploy.drills.drill import Drill, Outcome
 
 SHORT: Final[dict[str, tuple[Callable[[], Drill], str]]] = {
@@ -32,6 +32,8 @@ SHORT: Final[dict[str, tuple[Callable[[], Drill], str]]] = {
     "disk": (lambda: disk.DRILL, "--rounds 1"),
     "skew": (lambda: skew.DRILL, "--rounds 2 --for 8"),
     "poolers": (lambda: poolers.DRILL, "--rounds 1 --for 15"),
+    # From the commit whose tables were the first to be judged as a version's.
+    "upgrade": (lambda: upgrade.DRILL, "--from fbdaea39 --actions 1000 --pause 1 --per-s 2"),
     "flood": (lambda: flood.DRILL, "--rounds 1 --for 15"),
 }
 """The short form of each drill: its options."""

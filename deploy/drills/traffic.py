@@ -98,7 +98,8 @@ class Count:
 class Traffic:
     """An agent that uses the client library, at a given pace, and the person who approves.
 
-    `amiss` takes what a drill finds that must not be: the first of it is printed, and the drill fails.
+    `amiss` takes what a drill finds that must not be: the first of it is printed, and the drill fails. `answers` are
+    the moments of the answers to the agent and how long each took, `broken` its requests that got none.
     """
 
     def __init__(self, place: Installation, pace: Pace) -> None:
@@ -109,6 +110,8 @@ class Traffic:
         self.refused_votes: list[str] = []
         self.denials: list[Denial] = []
         self.amiss: list[str] = []
+        self.answers: list[tuple[float, float]] = []
+        self.broken: list[tuple[float, str]] = []
         self.paused = threading.Event()
         self.ended = threading.Event()
         self._numbers = count(1)
@@ -265,13 +268,31 @@ class Traffic:
         return any(each["event"] == "reading_taken" and _seconds(each["at"]) > before["at"] for each in items)
 
 
+class Line(httpx.HTTPTransport):
+    """Notes how long each answer takes, and each request that gets none; the client library asks again then."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        super().__init__()
+        self._traffic = traffic
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        began = time.monotonic()
+        try:
+            response = super().handle_request(request)
+        except httpx.TransportError as error:
+            self._traffic.broken.append((time.time(), type(error).__name__))
+            raise
+        self._traffic.answers.append((time.time(), time.monotonic() - began))
+        return response
+
+
 class Caller:
     """One connection of the agent: it proposes through the client library, each call in its own session."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
         place = traffic.place
-        http = httpx.Client(timeout=20, event_hooks={"response": [self._note]})
+        http = httpx.Client(transport=Line(traffic), timeout=20, event_hooks={"response": [self._note]})
         place.clients.append(http)
         self._agent = Agent(
             url=place.url, key=place.known["keys"]["agent"], agent_id="clerk", http=http, backoff=PATIENCE

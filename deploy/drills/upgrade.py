@@ -1,0 +1,162 @@
+"""Drill: from the last version to this one during work, and back; nothing is refused, and no writer waits long.
+
+    python -m deploy.drills.upgrade --from v0.1.0 [--actions 100000] [--per-s 5] [--rounds 2]
+
+Begins as an installation of the earlier version, two web processes behind a proxy, and a tenant with so many past
+actions. The first round prepares the database with this version while the earlier one works, and then restarts one
+process after another with this version; the second restarts them with the earlier one, and so on. The earlier version
+is taken from git, with an environment of its own in `build/`. Agent and executors stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import threading
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+import psycopg
+
+from console.local import servers
+from console.local.installation import ROOT
+from deploy.drills.drill import Drill, Options
+from deploy.drills.installation import OURS, CannotRun, Installation, Shape, Tree
+from deploy.drills.traffic import Traffic
+
+ORDER = ("sequencer", "worker", "beat", "web", "web1")
+LONGEST_WAIT_S = 1.0
+LOOK_EVERY_S = 0.02
+WAITS = """
+SELECT extract(epoch FROM clock_timestamp() - l.waitstart)::float8, concat_ws(' ', l.mode, 'on', l.locktype,
+    l.relation::regclass, 'for', left(a.query, 80), 'behind', left(o.query, 80))
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+    JOIN pg_stat_activity o ON o.pid = ANY (pg_blocking_pids(l.pid)) AND o.usename = %(owner)s
+WHERE NOT l.granted AND l.waitstart IS NOT NULL AND a.usename <> %(owner)s ORDER BY 1 DESC LIMIT 1
+"""
+
+
+class WaitWatch(AbstractContextManager["WaitWatch"]):
+    """The longest time that anybody waited for a session of the tables' owner, and for which lock."""
+
+    def __init__(self, place: Installation) -> None:
+        self.longest_s, self.longest = 0.0, ""
+        self._line = psycopg.connect(place.record.primary.url(servers.SUPERUSER, "counterfoil"), autocommit=True)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> WaitWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._line.close()
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_EVERY_S):
+            for waited_s, lock in self._line.execute(WAITS, {"owner": servers.OWNER}).fetchall():
+                if waited_s > self.longest_s:
+                    self.longest_s, self.longest = waited_s, lock
+
+
+def _upgrade(place: Installation, traffic: Traffic, options: Options, number: int) -> str:
+    time.sleep(options.pause)
+    began = time.time()
+    if number % 2:
+        seen = "back"
+        _exchange_all(place, traffic, place.shape.tree, tuple(reversed(ORDER)), options.pause)
+    else:
+        seen = f"to this version, {_prepare(place, traffic)}"
+        time.sleep(options.pause)
+        _exchange_all(place, traffic, OURS, ORDER, options.pause)
+    refused = traffic.denials_since(began)
+    broken = [told for at, told in list(traffic.broken) if at >= began]
+    traffic.amiss += [f"refused: {each}" for each in refused] + [f"no answer: {each}" for each in broken]
+    longest_s = max((took_s for at, took_s in list(traffic.answers) if at >= began), default=0.0)
+    return f"{seen}, {len(refused)} refused, {len(broken)} without an answer, longest answer {longest_s:.2f} s"
+
+
+def _prepare(place: Installation, traffic: Traffic) -> str:
+    began = time.monotonic()
+    with WaitWatch(place) as watch:
+        said = place.prepare_database(OURS).splitlines()
+    took_s = time.monotonic() - began
+    if watch.longest_s > LONGEST_WAIT_S:
+        traffic.amiss.append(f"somebody waited for {watch.longest_s:.2f} s for {watch.longest}")
+    again = sum("The next try is in" in line for line in said)
+    waited = f"longest wait {watch.longest_s:.2f} s {watch.longest}".rstrip()
+    return f"prepared in {took_s:.1f} s ({again} tries taken back), {waited}"
+
+
+def _exchange_all(place: Installation, traffic: Traffic, tree: Tree, names: tuple[str, ...], pause_s: float) -> None:
+    """Exchange one process after another; all that is left of the other version must stay ready meanwhile."""
+    for name in names:
+        _note_unready(place, traffic)
+        place.exchange(name, tree)
+        time.sleep(pause_s)
+    _note_unready(place, traffic)
+
+
+def _note_unready(place: Installation, traffic: Traffic) -> None:
+    for name in place.webs:
+        if not place.is_ready(name):
+            traffic.amiss.append(f"{name} is not ready: {place.readiness(name).get('reasons')}")
+
+
+def version_tree(reference: str | None) -> Tree:
+    """The files of a tag or commit, the last tag by default, with an environment of their own, made once."""
+    commit = _git("rev-parse", "--verify", "--quiet", f"{reference or _last_tag()}^{{commit}}").decode().strip()
+    folder = ROOT / "build" / f"version-{commit[:12]}"
+    if not (folder / ".venv" / "product").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit))) as archive:
+            archive.extractall(folder, filter="data")
+        left_out = ("MAKEFLAGS", "MAKELEVEL", "VIRTUAL_ENV", "PYTHONPATH", "DJANGO_SETTINGS_MODULE")
+        environment = {name: value for name, value in os.environ.items() if name not in left_out}
+        made = subprocess.run(["make", ".venv/product"], cwd=folder, env=environment, capture_output=True, text=True)
+        if made.returncode != 0:
+            raise CannotRun(f"The environment of {commit[:12]} cannot be made: {made.stderr.strip()[-300:]}")
+    return Tree(folder, str(folder / ".venv" / "bin" / "python"))
+
+
+def _last_tag() -> str:
+    try:
+        return _git("describe", "--tags", "--abbrev=0").decode().strip()
+    except CannotRun:
+        raise CannotRun("There is no tag of an earlier version. Name one, or a commit, with --from.") from None
+
+
+def _git(*words: str) -> bytes:
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        raise CannotRun(f"The earlier version cannot be taken from git: git {' '.join(words)} failed.") from None
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--from", dest="reference", help="the tag or commit to begin with; by default the last tag")
+    parser.add_argument("--actions", type=int, default=100_000, help="how many past actions there are")
+    parser.add_argument("--pause", type=float, default=5.0, help="seconds between two steps")
+
+
+DRILL = Drill(
+    name="upgrade",
+    about="Go to this version and back while work goes on.",
+    rounds=2,
+    one_round=_upgrade,
+    shape=lambda options: Shape(webs=2, tree=version_tree(options.reference), history=options.actions),
+    add_options=_add_options,
+    per_s=5.0,
+)
+
+if __name__ == "__main__":
+    DRILL.main()
