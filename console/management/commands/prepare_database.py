@@ -125,13 +125,15 @@ def ensure_partitions() -> None:
 
 
 def grant_all(roles: dict[str, RoleRights]) -> None:
-    with transaction.atomic(using="owner"):
-        for each, rights in roles.items():
-            grant(each, rights)
+    for each, rights in roles.items():
+        grant(each, rights)
 
 
 def grant(role: str, rights: RoleRights) -> None:
-    """Revoke everything, then grant the listed rights, in the caller's transaction."""
+    """Revoke everything, then grant the listed rights: each table and function in a transaction of its own.
+
+    In one transaction for all, whatever looks at a table's size (the sequencer does) would wait for the last of them.
+    """
     tables: dict[str, bool] = dict(
         rows(
             "SELECT relname, relispartition FROM pg_class"
@@ -144,13 +146,14 @@ def grant(role: str, rights: RoleRights) -> None:
         raise CommandError(f"No rights are defined for {', '.join(unlisted)}: add them to TABLES.")
     app = sql.Identifier(role)
     for name in tables:
-        rows(sql.SQL("REVOKE ALL ON TABLE {} FROM PUBLIC, {}").format(sql.Identifier(name), app))
-    for name, words in rights.tables.items():
-        if name in tables and words:
-            listed = sql.SQL(", ").join(sql.SQL(word) for word in words)
-            rows(sql.SQL("GRANT {} ON TABLE {} TO {}").format(listed, sql.Identifier(name), app))
+        with transaction.atomic(using="owner"):
+            rows(sql.SQL("REVOKE ALL ON TABLE {} FROM PUBLIC, {}").format(sql.Identifier(name), app))
+            if words := rights.tables.get(name):
+                listed = sql.SQL(", ").join(sql.SQL(word) for word in words)
+                rows(sql.SQL("GRANT {} ON TABLE {} TO {}").format(listed, sql.Identifier(name), app))
     grant_functions(app, rights.functions)
-    grant_places(app)
+    with transaction.atomic(using="owner"):
+        grant_places(app)
 
 
 def grant_functions(app: sql.Identifier, functions: tuple[str, ...]) -> None:
@@ -163,9 +166,10 @@ def grant_functions(app: sql.Identifier, functions: tuple[str, ...]) -> None:
         raise CommandError(f"These functions are listed but do not exist: {', '.join(missing)}.")
     for signature, name in own:
         function = sql.SQL(signature)
-        rows(sql.SQL("REVOKE ALL ON FUNCTION {} FROM PUBLIC, {}").format(function, app))
-        if name in functions:
-            rows(sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(function, app))
+        with transaction.atomic(using="owner"):
+            rows(sql.SQL("REVOKE ALL ON FUNCTION {} FROM PUBLIC, {}").format(function, app))
+            if name in functions:
+                rows(sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(function, app))
 
 
 def grant_places(app: sql.Identifier) -> None:
