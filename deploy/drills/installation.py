@@ -311,13 +311,15 @@ class Installation:
 
     def start_product(self) -> None:
         environment = self.environment()
+        # A version that knew of one queue only sends everything there.
+        queues = "due,tick" if self.shape.tree is OURS else "due,tick,celery"
         started = {
             **{name: self._sequencer(name) for name in self.shape.signers},
             **{
                 name: programs.web_program(port=port, environment=environment, log=self.log)
                 for name, port in self.webs.items()
             },
-            "worker": programs.worker_program(environment=environment, log=self.log, queues="due,tick"),
+            "worker": programs.worker_program(environment=environment, log=self.log, queues=queues),
             "bulk": programs.worker_program(
                 environment=environment, log=self.log, processes=1, name="bulk", queues="bulk"
             ),

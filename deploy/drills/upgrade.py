@@ -29,7 +29,7 @@ from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import OURS, CannotRun, Installation, Shape, Tree
 from deploy.drills.traffic import Traffic
 
-ORDER = ("sequencer", "worker", "beat", "web", "web1")
+ORDER = ("sequencer", "worker", "bulk", "beat", "web", "web1")
 LONGEST_WAIT_S = 1.0
 LOOK_EVERY_S = 0.02
 WAITS = """
