@@ -107,6 +107,33 @@ def _signer_state() -> Path | str:
     return Path(value or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
 
 
+def _bucket(name: str) -> dict[str, Any] | None:
+    """The bucket at `s3://name/prefix`, as options of its storage; keys and region are those of the environment."""
+    address = os.environ.get(name)
+    if not address:
+        return None
+    parts = urlsplit(address)
+    if parts.scheme != "s3" or not parts.hostname:
+        _stop(f"{name} must look like s3://bucket/prefix.")
+    try:
+        version("django-storages")
+        version("boto3")
+    except PackageNotFoundError:
+        _stop(f"{name} is set, and the extra `s3` is not installed: pip install 'counterfoil[s3]'.")
+    server = os.environ.get(f"{name}_URL")
+    if server and not is_plain_http_address(server):
+        _stop(f"{name}_URL must look like https://s3.example.org.")
+    return {
+        "bucket_name": parts.netloc,
+        "location": parts.path.strip("/"),
+        "endpoint_url": server,
+        "default_acl": None,
+        "file_overwrite": True,
+        # What is larger is on disk while it is read.
+        "max_memory_size": 8 << 20,
+    }
+
+
 def _shared_server(name: str, default: str | None = None) -> str:
     url = _text(name, default)
     try:
@@ -177,6 +204,8 @@ COUNTERFOIL_LOG_PUBLIC_KEY = Path(
 )
 # Where exports are put together and kept until they end; workers and web processes must see the same folder.
 COUNTERFOIL_EXPORTS = Path(os.environ.get("COUNTERFOIL_EXPORTS") or BASE_DIR / "var" / "exports")
+# A bucket of S3-compatible storage in which exports are kept instead; the folder is then where they are made.
+COUNTERFOIL_EXPORT_BUCKET = _bucket("COUNTERFOIL_EXPORT_BUCKET")
 # The file that a backup job touches when it has ended well; the status of the installation tells its age.
 _stamp = os.environ.get("COUNTERFOIL_BACKUP_STAMP")
 COUNTERFOIL_BACKUP_STAMP = Path(_stamp) if _stamp else None
@@ -506,7 +535,7 @@ USE_TZ = True
 USE_I18N = False
 STATIC_URL = "/static/"
 STATIC_ROOT = os.environ.get("COUNTERFOIL_STATIC_ROOT") or None
-STORAGES = {
+STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     # What was collected is compressed, named after its content and kept by browsers for good.
     "staticfiles": {
@@ -515,6 +544,8 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+if COUNTERFOIL_EXPORT_BUCKET is not None:
+    STORAGES["exports"] = {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": COUNTERFOIL_EXPORT_BUCKET}
 # Pages name the hashed file and nothing else, so no other is compressed and kept: half of what collecting takes.
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 # Else served from the apps' own folders, so a checkout needs no collecting step.

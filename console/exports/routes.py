@@ -61,4 +61,4 @@ def get_bundle(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     file = exports.finished_bundle(**of)
     note_access(request, exports.record_fetch, by=caller.actor, **of)
     name = bundle_information.bundle_file_name(tenant_id=caller.tenant_id, export_id=export_id)
-    return FileResponse(file.open("rb"), as_attachment=True, filename=name, content_type="application/zip")
+    return FileResponse(file, as_attachment=True, filename=name, content_type="application/zip")

@@ -53,7 +53,7 @@ def download_bundle(request: TenantRequest, export_id: UUID) -> HttpResponseBase
     file = operations.finished_bundle(**of)
     note_access(request, operations.record_fetch, by=request.caller.actor, **of)
     name = bundle_information.bundle_file_name(tenant_id=request.tenant.id, export_id=export_id)
-    return FileResponse(file.open("rb"), as_attachment=True, filename=name, content_type="application/zip")
+    return FileResponse(file, as_attachment=True, filename=name, content_type="application/zip")
 
 
 def _page(request: TenantRequest, form: ExportForm, status: int = 200) -> HttpResponse:

@@ -43,8 +43,11 @@ def make(tenant: UUID, export_id: UUID, *, most: int = 1000) -> Any:
 
 
 def fetch(tenant: UUID, export_id: UUID) -> bytes:
-    with tenancy(tenant):
-        return exports.fetch_bundle(tenant_id=tenant, export_id=export_id, by=ledger.SYSTEM, at=now()).read_bytes()
+    with (
+        tenancy(tenant),
+        exports.fetch_bundle(tenant_id=tenant, export_id=export_id, by=ledger.SYSTEM, at=now()) as file,
+    ):
+        return file.read()
 
 
 def bundle(tenant: UUID, **wanted: Any) -> bytes:

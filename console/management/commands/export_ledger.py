@@ -59,7 +59,8 @@ class Command(BaseCommand):
                 )
         except Refused as refusal:
             raise CommandError(str(refusal.detail)) from None
-        shutil.copyfile(file, out)
+        with file, out.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
         if options["verbosity"]:
             self.stdout.write(
                 f"{out}: {out.stat().st_size} bytes. Verify it with verify_bundle.py and your own policy."

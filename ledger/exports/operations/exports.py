@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import UUID
 
 import orjson
@@ -26,6 +26,7 @@ from counterfoil_tlog.merkle import leaf_hash
 from ledger.db import tenancy
 from ledger.exports import queries
 from ledger.exports.operations import bundles as files
+from ledger.exports.operations import stores
 from ledger.exports.rules import bundles, export_requests
 from ledger.log.operations import anchoring
 from ledger.log.queries import log
@@ -140,20 +141,22 @@ def _anchor_newest_checkpoint(tenant_id: UUID, export_id: UUID, clock: Callable[
         logger.exception("outsiders could not be asked to vouch for export %s", export_id)
 
 
-def fetch_bundle(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> Path:
-    """Return the file of a finished export, and record the download."""
+def fetch_bundle(*, tenant_id: UUID, export_id: UUID, by: ledger.Actor, at: datetime) -> IO[bytes]:
+    """Open the file of a finished export, and record the download."""
     file = finished_bundle(tenant_id=tenant_id, export_id=export_id, at=at)
     record_fetch(tenant_id=tenant_id, export_id=export_id, by=by, at=at)
     return file
 
 
-def finished_bundle(*, tenant_id: UUID, export_id: UUID, at: datetime) -> Path:
-    """Return the file of a finished export, as long as it is kept."""
+def finished_bundle(*, tenant_id: UUID, export_id: UUID, at: datetime) -> IO[bytes]:
+    """Open the file of a finished export, as long as it is kept."""
     row = queries.export(tenant_id, export_id)
     if row is None:
         raise NotFound("Export")
-    file = _folder(tenant_id) / f"{export_id}.zip"
-    if row.state != "FINISHED" or (row.expires_at and row.expires_at <= at) or not file.exists():
+    if row.state != "FINISHED" or (row.expires_at and row.expires_at <= at):
+        raise NotFinished
+    file = stores.open_kept(_folder(tenant_id) / f"{export_id}.zip")
+    if file is None:
         raise NotFinished
     return file
 
@@ -168,13 +171,15 @@ def remove_expired(*, tenant_id: UUID, at: datetime) -> int:
     """Remove the files of exports that have expired or failed, and return how many there were."""
     with tenancy(tenant_id):
         ended = queries.ended_exports(tenant_id, at=at)
-    removed = 0
-    for export_id in ended:
-        file, staged = _folder(tenant_id) / f"{export_id}.zip", _staging_folder(tenant_id, export_id)
-        removed += file.exists() or staged.exists()
-        file.unlink(missing_ok=True)
-        shutil.rmtree(staged, ignore_errors=True)
-    return removed
+    if not ended:
+        return 0
+    folder = _folder(tenant_id)
+    kept = stores.kept_names(folder)
+    places = {export_id: (f"{export_id}.zip", f"{export_id}.parts") for export_id in ended}
+    removed = {export_id: [name for name in names if name in kept] for export_id, names in places.items()}
+    for name in chain.from_iterable(removed.values()):
+        stores.remove(folder / name)
+    return sum(map(bool, removed.values()))
 
 
 # The beginning: what the range is
@@ -227,9 +232,8 @@ def _fail(row: Export, reason: str, *, at: datetime) -> None:
 
 def _make_piece(row: Export, head: log.LogHead) -> None:
     staged = _staging_folder(row.tenant_id, row.id)
-    missing = next((n for n in range(row.chunks) if not (staged / _lines_file(n)).exists()), None)
-    if missing is not None:
-        # Pieces that were made elsewhere, or removed, are made again from the first that is not here.
+    if not all(stores.fetch(file) for file in _piece_files(row)):
+        # Pieces that were made elsewhere and are not kept in a bucket, or were removed, are made again.
         restart = {"done": row.start, "chunks": 0, "withheld": 0}
         Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(**restart)
         return
@@ -238,6 +242,8 @@ def _make_piece(row: Export, head: log.LogHead) -> None:
     files.write_file(staged / _lines_file(row.chunks), b"".join(lines))
     if row.wanted["format"] in files.TABLES:
         files.TABLES[row.wanted["format"]](staged / _lines_file(row.chunks), staged / _table_file(row, row.chunks))
+        stores.keep(staged / _table_file(row, row.chunks))
+    stores.keep(staged / _lines_file(row.chunks))
     Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
         done=piece.end, chunks=row.chunks + 1, withheld=row.withheld + piece.withheld
     )
@@ -333,6 +339,8 @@ class ExportPiece:
 
 def _finish(row: Export, head: log.LogHead, information: Information, *, at: datetime) -> None:
     folder, staged = _folder(row.tenant_id), _staging_folder(row.tenant_id, row.id)
+    for file in _piece_files(row):
+        stores.fetch(file)
     proven = _proof_files(row, head)
     parts: dict[str, bytes | Path] = {
         "README.txt": files.README.encode(),
@@ -351,6 +359,7 @@ def _finish(row: Export, head: log.LogHead, information: Information, *, at: dat
         files=[files.manifest_entry(name, part) for name, part in parts.items()],
     )
     size, sha256 = files.write_zip(folder / f"{row.id}.zip", {"manifest.json": manifest, **parts})
+    stores.keep_elsewhere(folder / f"{row.id}.zip")
     made = {"from": row.start, "to": row.end, "withheld": row.withheld, "size": size, "sha256": sha256}
     subject = ledger.lock_subject(tenant_id=row.tenant_id, subject_id=row.id, kind="export")
     finished = ledger.NewEvent(kind="export_finished", to="FINISHED", detail=made)
@@ -358,7 +367,7 @@ def _finish(row: Export, head: log.LogHead, information: Information, *, at: dat
     Export.objects.filter(tenant_id=row.tenant_id, id=row.id).update(
         state="FINISHED", size=size, sha256=sha256, finished_at=at, expires_at=at + KEPT
     )
-    shutil.rmtree(staged, ignore_errors=True)
+    stores.remove(staged)
 
 
 def _request(row: Export) -> dict[str, Any]:
@@ -409,6 +418,14 @@ def _folder(tenant_id: UUID) -> Path:
 
 def _staging_folder(tenant_id: UUID, export_id: UUID) -> Path:
     return _folder(tenant_id) / f"{export_id}.parts"
+
+
+def _piece_files(row: Export) -> list[Path]:
+    """The files of the pieces that were made so far."""
+    names = [_lines_file(number) for number in range(row.chunks)]
+    if row.wanted["format"] in files.TABLES:
+        names += [_table_file(row, number) for number in range(row.chunks)]
+    return [_staging_folder(row.tenant_id, row.id) / name for name in names]
 
 
 def _lines_file(number: int) -> str:

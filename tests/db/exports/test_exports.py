@@ -10,8 +10,10 @@ from base64 import b64encode
 from datetime import timedelta
 from uuid import uuid4
 
+import boto3
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from moto import mock_aws
 
 from console.edge.settings_files import load_witness_policy
 from console.exports import bundle_information
@@ -21,6 +23,7 @@ from ledger.exports.operations import bundles as files
 from ledger.exports.operations import exports
 from ledger.exports.rules.export_requests import BadExport
 from ledger.log.operations import sequencer
+from ledger.models import Export
 from ledger.record import operations as ledger
 from ledger.record.queries import events as events_queries
 from ledger.record.rules.refusals import NotFound
@@ -181,7 +184,7 @@ def test_every_export_and_every_download_is_recorded(tenant):
         row = exports.request_export(tenant_id=tenant, wanted={"to": 9, "format": "jsonl"}, by=by, at=now())
     made = make(tenant, row.id)
     with tenancy(tenant):
-        exports.fetch_bundle(tenant_id=tenant, export_id=row.id, by=by, at=now())
+        exports.fetch_bundle(tenant_id=tenant, export_id=row.id, by=by, at=now()).close()
         events = storage.stored_events(tenant, after=(row.id, 0), upto=row.id, limit=10)
     assert [each.columns["kind"] for each in events] == ["export_requested", "export_finished", "export_fetched"]
     assert [each.columns["actor_id"] == str(by.id) for each in events] == [True, False, True]
@@ -402,3 +405,59 @@ def test_an_export_without_a_witness_is_reported_as_not_anchored(tenant, outside
     report = judged(bundle(tenant), policy(tenant, *trusted, quorum="one"))
     assert report.worst == Verdict.UNANCHORED
     assert 0 <= report.facts["anchored"] < report.facts["range"][1]
+
+
+# In a bucket
+
+
+@pytest.fixture
+def bucket(settings, monkeypatch):
+    """A bucket of moto, a simulator of S3 in this process; no real storage is asked."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "simulated")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="exports")
+        options = {"bucket_name": "exports", "location": "console", "default_acl": None, "file_overwrite": True}
+        settings.COUNTERFOIL_EXPORT_BUCKET = options
+        backend = {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
+        settings.STORAGES = settings.STORAGES | {"exports": backend}
+        yield lambda: [each["Key"] for each in client.list_objects_v2(Bucket="exports").get("Contents", [])]
+
+
+def test_a_bundle_in_a_bucket_is_the_same_and_is_in_no_folder(tenant, folder, bucket):
+    data = bundle(tenant, end=20)
+    assert judged(data, policy(tenant)).worst is Verdict.VERIFIED
+    assert [key.rpartition(".")[2] for key in bucket()] == ["zip"]
+    assert [each for each in folder.rglob("*") if each.is_file()] == []
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_worker_on_another_host_goes_on_with_the_pieces_in_the_bucket(tenant, settings, tmp_path, bucket, form):
+    export_id = ask_for(tenant, end=20, format=form)
+    make(tenant, export_id, most=3)
+    before = row_of(tenant, export_id)
+    assert before.chunks == 2
+    settings.COUNTERFOIL_EXPORTS = tmp_path / "another host"
+    make(tenant, export_id, most=1)
+    assert row_of(tenant, export_id).chunks == 3
+    settings.COUNTERFOIL_EXPORTS = tmp_path / "a third host"
+    assert make(tenant, export_id).state == "FINISHED"
+    assert judged(exported.fetch(tenant, export_id), policy(tenant)).worst is Verdict.VERIFIED
+    assert len(bucket()) == 1
+
+
+def test_expired_and_failed_exports_are_removed_from_the_bucket(tenant, bucket):
+    kept, failed = ask_for(tenant, end=20), ask_for(tenant, end=20)
+    row = make(tenant, kept)
+    make(tenant, failed, most=2)
+    with tenancy(tenant):
+        Export.objects.filter(id=failed).update(state="FAILED")
+    assert len(bucket()) == 2
+    assert exports.remove_expired(tenant_id=tenant, at=now()) == 1
+    assert [key.endswith(f"{kept}.zip") for key in bucket()] == [True]
+    assert exports.remove_expired(tenant_id=tenant, at=row.expires_at) == 1
+    assert bucket() == []
+    with tenancy(tenant), pytest.raises(exports.NotFinished):
+        exports.finished_bundle(tenant_id=tenant, export_id=kept, at=now())
