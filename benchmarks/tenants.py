@@ -181,14 +181,18 @@ def enrol(stand: Stand, file: str) -> None:
     from django.conf import settings
 
     from ledger.db import execute, tenancy
+    from ledger.log.operations.sequencer import take_lead
     from ledger.log.rules.signing import TreeHead
     from ledger.log.signer_state import open_state
     from ledger.record.queries import events
 
     with open_state(Path(file), epoch=settings.COUNTERFOIL_EPOCH) as state:
+        take_lead(state, at_once=True)
         known = set(state.origins())
         for each in events.tenants():
             if each.origin not in known:
                 with tenancy(each.id):
                     [(size, root)] = execute("SELECT size, root FROM ledger_tip WHERE tenant_id = $1", each.id)
+                state.keep_lead()
                 state.adopt(each.origin, TreeHead(size, bytes(root)))
+        state.release_lead()
