@@ -7,7 +7,7 @@ from typing import Any
 
 from celery.beat import ScheduleEntry, Scheduler, SchedulingError
 
-from ledger.alive_file import renew_alive_file
+from ledger.management.alive_file import renew_alive_file
 
 log = logging.getLogger(__name__)
 

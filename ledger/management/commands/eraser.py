@@ -18,8 +18,8 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
-from ledger.alive_file import renew_alive_file
 from ledger.db import tenancy
+from ledger.management.alive_file import renew_alive_file
 from ledger.record.queries.work import Work, tenants_with
 from ledger.retention import queries
 from ledger.retention.operations import erasure

@@ -28,12 +28,12 @@ from django.utils import timezone
 
 from counterfoil_tlog import checkpoint, notes
 from ledger import processes
-from ledger.alive_file import renew_alive_file
 from ledger.log.operations import logs
 from ledger.log.operations import sequencer as sequencer_operations
 from ledger.log.queries import log as queries
 from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import LeadLost, SignerStateUnavailable, StateInsideRecord, open_state, read_keys
+from ledger.management.alive_file import renew_alive_file
 from ledger.record.queries import events
 from ledger.record.queries.work import Work, tenants_with
 from ledger.record.rules.refusals import Refused
