@@ -197,6 +197,7 @@ EVERY_TENANT = {
     "console/management/commands/rebuild_metrics.py": "a command, for every tenant that it is not told to leave out",
     "console/management/commands/replay.py": "a command, for every tenant that it is not told to leave out",
     "console/management/commands/rotate.py": "a command that changes a key under which every tenant has something",
+    "console/management/commands/tenant.py": "a command that lists the tenants",
     "ledger/catalogue/operations/installation.py": "a command has it recorded in every tenant",
     "ledger/management/commands/log.py": "a command about every log",
     "ledger/management/commands/prune.py": "a command that takes months away, of which every tenant has a part",
