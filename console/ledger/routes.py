@@ -25,8 +25,8 @@ from counterfoil_tlog import tiles
 from counterfoil_tlog.merkle import HASH_BYTES
 from ledger.actions.queries import readings
 from ledger.exports import queries as stored
-from ledger.log.epochs import EpochUnknown
 from ledger.log.queries import log as logs
+from ledger.log.rules.epoch import EpochUnknown
 from ledger.log.rules.signing import NotSigned
 from ledger.record.rules.refusals import NotFound, Refused
 from ledger.retention import queries as retention_queries

@@ -29,10 +29,10 @@ from console.web import labels
 from console.web.forms import ReasonForm
 from counterfoil_tlog import witness_policy
 from ledger.actions.queries import readings
-from ledger.log.epochs import EpochUnknown
 from ledger.log.operations import logs as logs_operations
 from ledger.log.queries import anchors, log
 from ledger.log.queries import proofs as stored
+from ledger.log.rules.epoch import EpochUnknown
 from ledger.record.queries import events
 from ledger.record.rules.refusals import Refused
 from ledger.verification import operations as verification_operations

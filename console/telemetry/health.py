@@ -39,9 +39,10 @@ from ledger import keystore, processes
 from ledger.actions.queries.runs import waiting_orders
 from ledger.catalogue.queries import maintenance_in_force
 from ledger.db import execute
-from ledger.log.epochs import EpochUnknown, check_epoch, read_epoch, read_public_keys
+from ledger.log.epochs import read_epoch, read_public_keys
 from ledger.log.queries import anchors, log
 from ledger.log.rules import alarms
+from ledger.log.rules.epoch import EpochUnknown, check_epoch
 from ledger.retention.operations import pruning
 from ledger.verification.queries import fences
 from reviews import queries as after

@@ -13,36 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from ledger.log.rules.epoch import EpochRow, EpochUnknown, signed_epoch
 from ledger.log.signer_state import LogKeys
-from ledger.record.rules.refusals import Refused
 
 _END = b"-----END PUBLIC KEY-----\n"
-
-
-class EpochUnknown(Refused):
-    """No sequencer has signed the epoch for this database server as it runs now, so nothing is released."""
-
-    code = "EPOCH_UNKNOWN"
-    status = 503
-
-
-class EpochRow(NamedTuple):
-    """The row as read: the epoch, its signatures, and the database, server start and transaction that it is in now."""
-
-    number: int
-    signatures: tuple[bytes, ...]
-    place: str
-
-    @property
-    def text(self) -> bytes:
-        """The bytes that are signed."""
-        return f"counterfoil/epoch/1\n{self.number}\n{self.place}\n".encode()
 
 
 # What neither a dump nor a copy of the files takes along: the row's transaction, the database's id in its cluster, and
@@ -62,13 +41,6 @@ def read_epoch(run: Run) -> EpochRow | None:
     return signed_epoch(*rows[0]) if rows else None
 
 
-def signed_epoch(number: int | None, signatures: Sequence[bytes] | None, place: str | None) -> EpochRow | None:
-    """The row from its columns, None where there is none."""
-    if number is None or signatures is None or place is None:
-        return None
-    return EpochRow(number, tuple(bytes(each) for each in signatures), place)
-
-
 def sign_epoch(number: int, keys: LogKeys, run: Run) -> None:
     """Write the row and sign it for where it is; in one transaction of the caller."""
     run(
@@ -79,28 +51,6 @@ def sign_epoch(number: int, keys: LogKeys, run: Run) -> None:
     written = read_epoch(run)
     assert written is not None
     run("UPDATE ledger_epoch SET signatures = $1", [key.sign(written.text) for key in keys.all])
-
-
-def check_epoch(row: EpochRow | None, keys: Sequence[bytes]) -> int:
-    """Return the epoch; `EpochUnknown` unless one of these keys has signed it for where the row is."""
-    if row is None:
-        raise EpochUnknown("No sequencer has signed the epoch in this database yet.")
-    if not any(_is_signed(row, key) for key in keys):
-        raise EpochUnknown(
-            "Since this database server was started, no sequencer has compared its record with what was signed."
-        )
-    return row.number
-
-
-@lru_cache(maxsize=64)
-def _is_signed(row: EpochRow, key: bytes) -> bool:
-    for signature in row.signatures:
-        try:
-            Ed25519PublicKey.from_public_bytes(key).verify(signature, row.text)
-        except InvalidSignature:
-            continue
-        return True
-    return False
 
 
 def read_public_keys(path: Path) -> tuple[bytes, ...]:

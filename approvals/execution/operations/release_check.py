@@ -38,8 +38,9 @@ from ledger.catalogue.rules.contract import Contract
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import RawCall, columns, execute, instances, load_models, pipeline
 from ledger.log import newest_heads
-from ledger.log.epochs import check_epoch, read_public_keys
+from ledger.log.epochs import read_public_keys
 from ledger.log.newest_heads import KnownHeads
+from ledger.log.rules.epoch import check_epoch
 from ledger.log.rules.recency import LogStopped, RecordBehind, check_not_behind
 from ledger.record import operations as ledger
 from ledger.record.queries import evidence

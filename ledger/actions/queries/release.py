@@ -11,7 +11,8 @@ from ledger.actions.queries.actions import open_duplicates_sql
 from ledger.actions.queries.freezes import COVERS
 from ledger.catalogue.queries import POLICIES_IN_FORCE
 from ledger.db import columns, execute, load_models
-from ledger.log.epochs import EPOCH_COLUMNS, EPOCH_TABLE, EpochRow, signed_epoch
+from ledger.log.epochs import EPOCH_COLUMNS, EPOCH_TABLE
+from ledger.log.rules.epoch import EpochRow, signed_epoch
 from ledger.models import Action
 
 

@@ -27,6 +27,7 @@ from ledger.log.operations.logs import open_first_log, open_next_log
 from ledger.log.queries import log as queries
 from ledger.log.queries.log import LogHead
 from ledger.log.rules import signing
+from ledger.log.rules.epoch import EpochUnknown, check_epoch
 from ledger.log.rules.signing import TreeHead
 from ledger.log.signer_state import LEASE_S, LogKeys, SignerState, StateInsideRecord
 from ledger.record.rules.refusals import Refused
@@ -75,8 +76,8 @@ def take_lead(state: SignerState, *, at_once: bool = False) -> bool:
 def is_epoch_signed(signer: Signer) -> bool:
     """Return whether the epoch of the signer state is signed for the database as it runs now."""
     try:
-        number = epochs.check_epoch(epochs.read_epoch(execute), signer.keys.public[:1])
-    except epochs.EpochUnknown:
+        number = check_epoch(epochs.read_epoch(execute), signer.keys.public[:1])
+    except EpochUnknown:
         return False
     return number == signer.state.epoch
 

@@ -25,6 +25,7 @@ from ledger.db import execute, tenancy
 from ledger.log import epochs, newest_heads
 from ledger.log.operations import sequencer
 from ledger.log.queries import log as queries
+from ledger.log.rules.epoch import EpochUnknown, check_epoch
 from ledger.log.signer_state import LeadLost, read_keys
 from ledger.management.commands.sequencer import Sequencer
 from ledger.record import operations as ledger
@@ -411,10 +412,10 @@ def test_a_server_that_was_started_again_is_compared_before_anything_starts(shop
     seal_up()
     place = epochs._PLACE.replace("pg_postmaster_start_time()", "(pg_postmaster_start_time() + '1 s')")
     monkeypatch.setattr(epochs, "EPOCH_COLUMNS", f"e.number, e.signatures, {place}")
-    with pytest.raises(epochs.EpochUnknown):
-        epochs.check_epoch(epochs.read_epoch(execute), read_keys(settings.COUNTERFOIL_LOG_KEY).public)
+    with pytest.raises(EpochUnknown):
+        check_epoch(epochs.read_epoch(execute), read_keys(settings.COUNTERFOIL_LOG_KEY).public)
     compare_logs()
-    assert epochs.check_epoch(epochs.read_epoch(execute), read_keys(settings.COUNTERFOIL_LOG_KEY).public) == 1
+    assert check_epoch(epochs.read_epoch(execute), read_keys(settings.COUNTERFOIL_LOG_KEY).public) == 1
 
 
 @pytest.mark.unsealed

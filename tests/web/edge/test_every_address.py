@@ -204,6 +204,7 @@ ACCESS_RECORD = {
     "reviews_report": "what somebody was told of an action",
     "console_apikey": "when a key was last used",
     "django_session": "how somebody last filtered the queue",
+    "usersessions_usersession": "when somebody was last active",
 }
 # Where reading is itself an event: who opened a piece of evidence, and who fetched a bundle.
 EVENT_TABLES = ("ledger_event_", "ledger_entry_", "ledger_pending", "ledger_subject")

@@ -25,6 +25,7 @@ FORM = re.compile(r"<form\b[^>]*method=\"post\".*?</form>", re.DOTALL)
 OF_ONE_TIME = (
     (re.compile(r'name="csrfmiddlewaretoken" value="\w+"'), 'name="csrfmiddlewaretoken"'),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<id>"),
+    (re.compile(r"\b\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"), "<day>"),
     (re.compile(r"\s+"), " "),
 )
 
