@@ -123,7 +123,7 @@ def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
     assert up.answers()
     collected = (up.var / "static" / "staticfiles.json").stat().st_mtime_ns
     children = up.children()
-    assert set(children) == {"postgres", "valkey", "web", "worker", "background"}
+    assert set(children) == {"postgres", "valkey", "web", "worker", "bulk", "background"}
     _nothing_is_open_to_others(up)
     # Two of them would write to the same data.
     code, sentence = up.refused("--port", str(free_port()))

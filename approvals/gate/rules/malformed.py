@@ -220,7 +220,8 @@ def _problems(arguments: dict[str, Any], validator: Draft202012Validator) -> lis
     The validator finds all before it tells one, and keeps the whole object with each: their number by their size is
     what a call of nothing but mistakes would cost.
     """
-    if _count_values(arguments) * len(canonical(arguments)) <= _MOST_WORK:
+    # As Python writes them: fractions have no canonical form.
+    if _count_values(arguments) * len(repr(arguments)) <= _MOST_WORK:
         return list(islice(validator.iter_errors(arguments), _MAX_PROBLEMS))
     try:
         validator.validate(arguments)

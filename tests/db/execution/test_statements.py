@@ -31,7 +31,7 @@ from tests.support.seals import seal_up
 MOST = {
     "propose": (7, 4),
     "propose, with approval": (7, 4),
-    "vote": (17, 13),
+    "vote": (18, 14),
     "claim": (8, 5),
     "start": (8, 5),
     "observe": (10, 4),

@@ -236,7 +236,9 @@ def test_security_definer_functions_have_a_fixed_search_path(app):
     erasing = dict.fromkeys(set(ERASER_FUNCTIONS) - {*TENANT_FUNCTIONS}, safe)
     writing = {"ledger_append": planned_once, "ledger_lock": planned_once, "ledger_follow_target": safe}
     searching = {"ledger_search": [*planned_once, "enable_seqscan=off", "jit=off"], "ledger_search_fault": safe}
-    assert dict(elevated) == writing | searching | erasing | {"ledger_learn_sizes": safe}
+    counting = {"ledger_learn_sizes": safe, "ledger_count_concerns": safe}
+    surveys = {f"{package}_survey": safe for package in ("ledger", "approvals", "reviews", "console")}
+    assert dict(elevated) == writing | searching | erasing | surveys | counting
 
 
 # The application role, through Django

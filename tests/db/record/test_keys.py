@@ -44,6 +44,20 @@ def destroyed_by_the_eraser(run: Run, monkeypatch: pytest.MonkeyPatch, ids: list
         keystore.destroy_keys(ids)
 
 
+def go_back(run: Run) -> None:
+    """Remove the unused keys of this process, as an older backup would; other tests use the same database."""
+    unused = [key.id for key in keystore._process_store().unused]
+    with as_role(run, servers.ERASER) as eraser:
+        eraser.execute("DELETE FROM data_key WHERE id = ANY(%s)", [unused])
+
+
+def break_connections(run: Run) -> None:
+    """Have the server end the idle connections of this process."""
+    with as_role(run, servers.SUPERUSER) as admin:
+        for each in keystore._process_store().idle:
+            admin.execute("SELECT pg_terminate_backend(%s, 5000)", [each.info.backend_pid])
+
+
 def test_a_key_is_durable_before_it_is_used(keys, run):
     key = keystore.new_key()
     assert key.id in held(run)
@@ -153,12 +167,8 @@ def test_a_terminated_connection_is_replaced(keys, run):
 
 def test_keys_made_in_advance_are_stored_again_when_the_server_went_back_to_a_backup(keys, run):
     keystore.new_key()
-    with as_role(run, servers.SUPERUSER) as admin:
-        admin.execute("SET session_replication_role = replica")
-        admin.execute("DELETE FROM data_key")
-        admin.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'counterfoil keys'"
-        )
+    go_back(run)
+    break_connections(run)
     assert keystore.new_key().id in held(run)
     assert {key.id for key in keystore._process_store().unused} <= held(run)
 
@@ -172,9 +182,7 @@ def test_keys_made_in_advance_are_handed_out_while_the_server_is_away_and_stored
     settings.KEYS_DATABASE_URL = "postgresql://app:none@127.0.0.1:1/none"
     assert not keystore.is_reachable()
     keystore.new_key()
-    with as_role(run, servers.SUPERUSER) as admin:
-        admin.execute("SET session_replication_role = replica")
-        admin.execute("DELETE FROM data_key")
+    go_back(run)
     settings.KEYS_DATABASE_URL = back
     assert keystore.new_key().id in held(run)
 
