@@ -41,6 +41,8 @@ ACROSS_TENANTS = {
         for table in ("ledger_alarm", "ledger_erasure", "ledger_anchoring", "ledger_tip")
     },
     ("ledger_order", r"^SELECT COUNT"): "how many recovery orders wait in this installation",
+    ("console_membership", r"WHERE s.session_key = \$1"): "the directory: the roles that say when a session ends",
+    ("approvals_due", r"^SELECT count\(\*\), max\(due_at\)"): "how many executions run in this installation",
     ("approvals_due", r"^SELECT COUNT"): "how many deadlines are overdue in this installation",
     ("ledger_pending", r"^WITH RECURSIVE queued"): "which tenants have events without a leaf",
     ("reviews_lane", r"^SELECT l.tenant_id, l.system_id FROM reviews_lane l"): "which lanes have readings that are due",

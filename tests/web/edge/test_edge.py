@@ -294,8 +294,8 @@ def is_shed(line: socket.socket) -> None:
 @contextmanager
 def keys_locked(served: Served) -> Iterator[Callable[[], None]]:
     with psycopg.connect(served.database.owner_url) as connection:
-        # The second, because a key that was just read is known for a second.
-        connection.execute("LOCK TABLE console_apikey, ledger_action IN ACCESS EXCLUSIVE MODE")
+        # The others, because a key that was just read is known for a second; without a session there are no actions.
+        connection.execute("LOCK TABLE console_apikey, approvals_session, ledger_action IN ACCESS EXCLUSIVE MODE")
         yield connection.rollback
 
 
