@@ -649,7 +649,12 @@ class Stack:
         self.environment = dict(os.environ) | told
         for owners in ("DATABASE_OWNER_URL", "KEYS_DATABASE_OWNER_URL"):
             self.environment.pop(owners)
-        self.sealing = self.environment | {"DATABASE_URL": database.sequencer_url, "KEYS_DATABASE_URL": ""}
+        self.sealing = self.environment | {
+            "DATABASE_URL": database.sequencer_url,
+            "KEYS_DATABASE_URL": "",
+            # One sequencer leads for one signer state, and there are as many databases as stacks.
+            "COUNTERFOIL_SIGNER_STATE": str(Path(os.environ["COUNTERFOIL_TEST_RUN"]) / f"{database.name}.sqlite"),
+        }
         self.broker = broker
         self.children: dict[str, processes.Child] = {}
 
