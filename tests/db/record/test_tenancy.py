@@ -217,10 +217,17 @@ def test_the_first_statement_already_runs_inside_the_tenant(committed_db):
 
 
 def test_an_empty_transaction_sends_nothing(committed_db):
-    before = call_function(b"SELECT pg_current_xact_id()::text")
-    with tenancy(UUID(int=7)):
-        pass
-    assert int(call_function(b"SELECT pg_current_xact_id()::text")[0][0] or b"") == int(before[0][0] or b"") + 1
+    def transaction_number() -> int:
+        return int(call_function(b"SELECT pg_current_xact_id()::text")[0][0] or b"")
+
+    def used_between() -> int:
+        before = transaction_number()
+        with tenancy(UUID(int=7)):
+            pass
+        return transaction_number() - before
+
+    # The numbers are those of the whole server, which other tests use, too.
+    assert min(used_between() for _ in range(20)) == 1
 
 
 def hook_and_fail(ran: list[bytes | None]) -> None:
