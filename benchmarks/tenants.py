@@ -33,7 +33,7 @@ REST_S = sized(20.0, tiny=1.0)
 WITHIN_S = 900.0
 HOUR_S = 3600.0
 SELDOM_S = 60.0
-"""What beat sends at this interval or a longer one is run by itself."""
+"""A task that beat sends at this interval or a longer one is run by itself."""
 
 
 def measure(stand: Stand, rounds: int) -> list[Figure]:

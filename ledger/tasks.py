@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 NOT_SEALING = "NOT_SEALING"
 WITHIN_S = 30.0
 AT_ONCE = 50
-"""How many tenants with work one run of a task visits before it shares them with other workers."""
+"""The number of tenants with work that one run of a task visits by itself; more are shared with other workers."""
 SHARE_S = 10
 """A share that no worker has begun by then is left out: a later tick finds the same tenants."""
 

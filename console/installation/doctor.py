@@ -363,7 +363,7 @@ def lines(checks: Iterable[Check]) -> list[str]:
 
 
 def document(checks: Iterable[Check]) -> dict[str, Any]:
-    """The same as a document."""
+    """The findings as a document."""
     return {
         "checks": [
             {"code": each.code, "state": WORDS[each.state], "detail": each.detail, "see": each.runbook}

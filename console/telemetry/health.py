@@ -244,7 +244,7 @@ def _epoch() -> Iterator[Check]:
 
 NOTED_EVERY_S = 1.0
 SHARED_PERIODS_S: dict[str, float] = {}
-"""How often each of the tasks runs that share one message of beat (`console.tasks.QUICK`)."""
+"""The intervals of the tasks that share one message of beat (`console.tasks.QUICK`)."""
 _noted: dict[str, float] = {}
 
 

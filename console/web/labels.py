@@ -103,7 +103,7 @@ REASONS: Final[dict[str, str]] = {
     "REOPENED": "Reopened by a person",
     "TAKEN_UP": "Opened by a person",
     "HELD": "Held for review",
-    "UNREADABLE": "Its evidence cannot be opened: the key is gone",
+    "UNREADABLE": "Its evidence cannot be opened",
     "CORRECT": "Correction proposed by a person",
     "MAY_BE_DONE": "It may have been done: the record was set back",
     "UNGATED_EFFECT": "Change without a recorded action",

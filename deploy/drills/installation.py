@@ -57,7 +57,7 @@ with psycopg.connect(sys.argv[1]) as connection:
 
 
 class Broker(StrEnum):
-    """What carries the hints: one Valkey, which also counts, or servers of several hosts."""
+    """The servers that carry the hints: one Valkey, which also counts, or those of several hosts."""
 
     ONE = "one"
     SENTINEL = "sentinel"

@@ -75,7 +75,7 @@ def _bring_back(hosts: WatchedRedis | RabbitCluster, lost: list[int]) -> None:
 
 
 def _latest(place: Installation, for_s: float) -> float:
-    """How late the latest reading was in this time, looked at five times a second."""
+    """The lateness of the latest reading in this time, looked at five times a second."""
     late, until = 0.0, time.monotonic() + for_s
     with psycopg.connect(place.record.primary.url(servers.SUPERUSER, "counterfoil"), autocommit=True) as connection:
         while time.monotonic() < until:

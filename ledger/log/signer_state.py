@@ -40,9 +40,9 @@ from ledger.log.rules.signing import NOTHING, HistoryForked, TreeHead
 
 FIRST_EPOCH = 1
 LEASE_S = 2.5
-"""How long a leader that does nothing keeps the lead."""
+"""The seconds for which a leader that does nothing keeps the lead."""
 RENEW_S = 1.0
-"""How often a leader renews its lease."""
+"""The seconds between two renewals of a lease."""
 
 
 class LeadLost(Exception):
@@ -375,7 +375,7 @@ DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 3000,
     "target_session_attrs": "read-write",
 }
-"""What a connection to the signer state has unless its address says otherwise."""
+"""The options of a connection to the signer state that its address does not set."""
 
 
 def _rows(cursor: psycopg.Cursor[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -356,7 +356,8 @@ def end_unreadable_action(head: ledger.SubjectHead, action: Action, approval: Ap
         void_approval(approval=approval, reason="The payload cannot be opened.", at=at)
     again = " again" if action.attempt_count else ""
     reason = (
-        f"The payload cannot be opened: its key is gone. This had not started{again}, and will not. Propose it again."
+        f"The stored payload cannot be opened: its key is gone, or its bytes were altered. This had not started{again},"
+        " and will not. Propose it again."
     )
     end_unexecuted_action(head, action, code=CannotOpen.code, reason=reason, at=at)
 

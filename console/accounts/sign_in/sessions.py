@@ -117,7 +117,7 @@ class AttemptHandler(AxesDatabaseHandler):
 
 
 ACTIVITY_KEPT_FOR: Final = timedelta(minutes=1)
-"""How old the noted activity of a session may be before a request notes it anew."""
+"""The age of a session's noted activity at which a request notes it anew."""
 AUTOMATIC: Final = "X-Automatic"
 """The header of requests that a page makes by itself: they are no activity of the person."""
 _STANDING: Final = f"""

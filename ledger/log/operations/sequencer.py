@@ -33,7 +33,7 @@ from ledger.log.signer_state import LEASE_S, LogKeys, SignerState, StateInsideRe
 from ledger.record.rules.refusals import Refused
 
 HEARTBEAT = timedelta(hours=1)
-"""How often an idle log is compared with what was signed of it, and gets a new signing time."""
+"""The interval at which an idle log is compared with what was signed of it, and gets a new signing time."""
 KEPT_EVERY = timedelta(seconds=1)
 """The shortest interval between checkpoints that are kept for good; the newest one is always at the tip."""
 

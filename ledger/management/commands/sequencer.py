@@ -44,7 +44,7 @@ BUSY_S, IDLE_S, QUIET_S, STANDBY_S, PAUSE_S = 0.025, 0.05, 0.2, 0.25, 1.0
 QUIET_AFTER_S = 5.0
 SWEEP_S = 5.0
 PORTION = 20
-"""How many logs a new leader visits between two looks at the queue."""
+"""The number of logs that a new leader visits between two looks at the queue."""
 
 
 class Command(BaseCommand):

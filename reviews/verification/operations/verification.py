@@ -146,7 +146,9 @@ def hold_unreadable(*, tenant_id: UUID, action_id: UUID, at: datetime) -> None:
             kind=KINDS[state],
             to=str(state),
             changes=entry_changes(state, head.entry, at=at),
-            detail={"reason": "The payload or the answers cannot be opened: the key is gone."},
+            detail={
+                "reason": "The payload or the answers cannot be opened: the key is gone, or their bytes were altered."
+            },
             view={"settled": True},
         )
         head = ledger.append(head, event, actor=ledger.SYSTEM, at=at)

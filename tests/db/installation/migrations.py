@@ -41,7 +41,7 @@ CONTRACT_MAY = (
     *("ban-drop-column", "ban-drop-table", "ban-drop-function", "ban-drop-trigger", "ban-drop-default"),
     *("ban-drop-not-null", "renaming-column", "renaming-table", "adding-not-nullable-field"),
 )
-"""What a step that takes something away may do; it may not lock or rewrite a table for long either."""
+"""The faults that a step which takes something away may have; it may not lock or rewrite a table for long either."""
 
 
 def main() -> int:

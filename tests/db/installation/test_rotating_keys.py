@@ -71,7 +71,7 @@ def make_keys(count: int) -> dict[Any, bytes]:
 
 
 def under_first(owner_url: str) -> tuple[int, int]:
-    """How many stored keys are under the key in use, and how many there are."""
+    """Count the stored keys under the key in use, and all of them."""
     with psycopg.connect(owner_url) as owner:
         rows = owner.execute("SELECT id, wrapped FROM data_key").fetchall()
     return sum(opens(keystore.key_encryption_key(), data, key_id) for key_id, data in rows), len(rows)

@@ -134,11 +134,14 @@ def test_an_action_whose_key_is_gone_becomes_a_case_and_holds_up_no_other(
     assert {each["sha256"] for each in shown["evidence"]} == {None}
     pages = shop.operator.client
     said = pages.get(f"/t/orchid/cases/{case['case_id']}").content.decode()
-    assert "Its evidence cannot be opened: the key is gone" in said
+    assert "Its evidence cannot be opened" in said
     assert "The system of record has not answered yet." in said
     said = pages.get(f"/t/orchid/actions/{lost}").content.decode()
     assert "UNREADABLE" not in said
-    assert "The payload cannot be opened: it was erased, or its key is gone. Its hash stays in the record." in said
+    assert (
+        "The payload cannot be opened: it was erased or altered, or its key is gone. Its hash stays in the record."
+        in said
+    )
     assert settling.settle(shop.operator, case["case_id"], "ATTEST_PRESENT").status_code == 200
     assert shop.state(lost) == "RECONCILED_SUCCESS"
     with pytest.raises(RecordBroken, match=rf"action {lost}, event 1: the evidence .* \(payload\) cannot be opened"):
@@ -153,7 +156,9 @@ def test_an_order_whose_payload_key_is_gone_holds_up_no_other(shop: Workshop, cl
     assert shop.state(lost) == "FAILED"
     newest = shop.history(lost)[-1]
     assert newest["event"] == "cancelled"
-    assert newest["detail"]["reason"].startswith("The payload cannot be opened: its key is gone.")
+    assert newest["detail"]["reason"].startswith(
+        "The stored payload cannot be opened: its key is gone, or its bytes were altered."
+    )
     assert shop.report(lost)["text"] == "Not executed. Nothing has been attempted."
     # It may be proposed again.
     again = shop.call("write_document", document("notes/0.md", "Quiet."))
