@@ -221,6 +221,10 @@ COUNTERFOIL_ALIVE_FILE = Path(_alive) if _alive else None
 COUNTERFOIL_SEQUENCER_ROLE = _text("COUNTERFOIL_SEQUENCER_ROLE", "counterfoil_sequencer")
 COUNTERFOIL_ERASER_ROLE = _text("COUNTERFOIL_ERASER_ROLE", "counterfoil_eraser")
 COUNTERFOIL_AUDITOR_ROLE = _text("COUNTERFOIL_AUDITOR_ROLE", "counterfoil_auditor")
+# The directory of several installations (docs/cells.md), for operators' commands; none by default, which is one cell.
+COUNTERFOIL_DIRECTORY_URL = _address("COUNTERFOIL_DIRECTORY_URL")
+COUNTERFOIL_DIRECTORY_OWNER_URL = _address("COUNTERFOIL_DIRECTORY_OWNER_URL")
+COUNTERFOIL_ROUTER_ROLE = _text("COUNTERFOIL_ROUTER_ROLE", "counterfoil_router")
 
 # Who vouches for the logs to outsiders: nobody, unless somebody is named.
 COUNTERFOIL_WITNESSES = _file("COUNTERFOIL_WITNESSES", load_witness_policy)

@@ -194,6 +194,7 @@ EVERY_TENANT = {
     "approvals/execution/operations/grant_keys.py": "a key that a person rotates is announced in every tenant",
     "console/installation/doctor.py": "a command that looks at every tenant",
     "console/installation/queries.py": "a command that lists what waits, with the names of tenants",
+    "console/management/commands/cells.py": "a command that places the tenants of an installation at a cell",
     "console/management/commands/rebuild_metrics.py": "a command, for every tenant that it is not told to leave out",
     "console/management/commands/replay.py": "a command, for every tenant that it is not told to leave out",
     "console/management/commands/rotate.py": "a command that changes a key under which every tenant has something",
