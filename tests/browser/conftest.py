@@ -191,7 +191,8 @@ class Person:
 
 
 def acknowledge_unread(page: Any) -> None:
-    """Tick that the target has not been read, where the page asks for it."""
+    """Tick that the target has not been read, where the page on which somebody decides asks for it."""
+    page.locator("input[name=password]").first.wait_for(state="attached")
     tick = page.locator("[data-part=tick-unread] input")
     if tick.count():
         tick.check()

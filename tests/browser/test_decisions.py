@@ -40,6 +40,28 @@ def test_a_reviewer_signs_in_and_approves(people, site, width):
     assert page.get_by_role("button", name="Approve refund").count() == 0
 
 
+def test_a_refused_decision_is_no_change_of_the_page_and_can_be_made_again(people, site):
+    action_id = site.stage.propose()
+    person = people().sign_in("reviewer")
+    person.expects_complaint("403")
+    page = person.page
+    person.go_live(f"approvals/{site.stage.approval(action_id).id}")
+    acknowledge_unread(page)
+    page.get_by_label("Reason").fill("The photo shows the damage.")
+    page.get_by_label("Confirm with your password").fill("another password")
+    page.get_by_role("button", name="Approve refund").click()
+    page.get_by_text("This is not your password. Your decision was not recorded.", exact=True).wait_for()
+    for _ in range(2):
+        with page.expect_response(lambda answer: "hx-request" in answer.request.headers):
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    assert page.get_by_text("This changed while you were reading.").count() == 0
+    page.get_by_label("Confirm with your password").fill(PASSWORD)
+    acknowledge_unread(page)
+    page.get_by_role("button", name="Approve refund").click()
+    page.get_by_text("Decision recorded: you approved.").wait_for()
+    assert site.stage.approval(action_id).state == "APPROVED"
+
+
 def test_a_reviewer_rejects_with_a_reason(site, reviewer):
     action_id = site.stage.propose()
     page = reviewer.page

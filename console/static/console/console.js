@@ -498,11 +498,13 @@ async function reread(region) {
   tick();
 }
 
-// Times tick by themselves and the form token changes with every answer; neither is news.
+// No news: times, which tick by themselves; the form token, which changes with every answer; and what the reader
+// entered and why it was refused, which only the answer to a form has.
+const NO_NEWS = "time, .countdown, input[name=csrfmiddlewaretoken], input:not([type=hidden]), textarea, .errorlist, [data-refused]";
 function text(part) {
   const copy = part.cloneNode(true);
-  for (const item of all("time, .countdown, input[name=csrfmiddlewaretoken]", copy)) item.remove();
-  return copy.innerHTML;
+  for (const item of all(NO_NEWS, copy)) item.remove();
+  return copy.innerHTML.replace(/\s+/g, " ");
 }
 
 // What each part was when it was served: what the reader and this script do to it since is not news either.
