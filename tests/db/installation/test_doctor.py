@@ -22,7 +22,7 @@ COMMANDS = Path(__file__).parents[3] / "docs" / "commands.md"
 
 
 @pytest.fixture
-def examined(committed_db: Any, secrets_dir: Path, broker: Any, settings: Any) -> Any:
+def examined(committed_db: Any, own_keys: str, secrets_dir: Path, broker: Any, settings: Any) -> Any:
     """Looks at a sound installation, or at what a test has made of it."""
     settings.REDIS_URL = settings.BROKER_URL = broker.url()
     found("orchid")

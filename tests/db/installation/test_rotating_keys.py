@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ from allauth.mfa.models import Authenticator
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.utils import timezone
-from psycopg import sql
 
 from console.accounts import operations as accounts
 from console.accounts import queries as accounts_queries
-from console.local import rights, servers
+from console.local import servers
 from console.local.installation import ROOT
 from console.local.processes import wait_until
 from console.models import User
@@ -31,10 +29,10 @@ from ledger import key_files, keystore
 from ledger.db import tenancy
 from ledger.record.queries import events
 from ledger.record.rules import encryption
-from tests.conftest import Run, environment
+from tests.conftest import environment
+from tests.db.installation.conftest import OWN_KEYS
 from tests.support.callers import found
 
-KEYS = f"rotating_keys_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
 DAYS = timedelta(days=3)
 
 
@@ -42,22 +40,6 @@ DAYS = timedelta(days=3)
 def tenant(db: None) -> UUID:
     """A tenant with its first event."""
     return found("orchid")
-
-
-@pytest.fixture
-def own_keys(run: Run, cluster: servers.Postgres, template: str, settings: Any, secrets_dir: Path) -> Iterator[str]:
-    """A key database and key files that no other test uses; its address as the owner."""
-    keystore.clear_cache()
-    cluster.make_database(KEYS)
-    settings.KEYS_DATABASE_URL = run.postgres.url(servers.APP, KEYS)
-    settings.KEYS_DATABASE_OWNER_URL = run.postgres.url(servers.OWNER, KEYS)
-    try:
-        rights.prepare_key_database()
-        yield settings.KEYS_DATABASE_OWNER_URL
-    finally:
-        keystore.clear_cache()
-        with psycopg.connect(run.postgres.url(servers.SUPERUSER, "postgres"), autocommit=True) as superuser:
-            superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(KEYS)))
 
 
 def rotate(*words: str) -> None:
@@ -146,7 +128,7 @@ def test_a_crash_while_keys_are_wrapped_loses_none_and_the_next_run_does_the_res
     environment_of_command = {
         **os.environ,
         **environment(run, committed_db.name),
-        "KEYS_DATABASE_URL": run.postgres.url(servers.APP, KEYS),
+        "KEYS_DATABASE_URL": run.postgres.url(servers.APP, OWN_KEYS),
         "KEYS_DATABASE_OWNER_URL": own_keys,
         "COUNTERFOIL_SECRETS_DIR": str(secrets_dir),
     }
@@ -163,9 +145,9 @@ def test_a_crash_while_keys_are_wrapped_loses_none_and_the_next_run_does_the_res
 
         def waits() -> bool:
             assert command.poll() is None
-            with psycopg.connect(run.postgres.url(servers.SUPERUSER, KEYS)) as superuser:
+            with psycopg.connect(run.postgres.url(servers.SUPERUSER, OWN_KEYS)) as superuser:
                 asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
-                return superuser.execute(asked, [KEYS]).fetchone() == (1,)
+                return superuser.execute(asked, [OWN_KEYS]).fetchone() == (1,)
 
         assert wait_until(waits, within_s=60)
         command.send_signal(signal.SIGKILL)
