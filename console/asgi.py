@@ -12,13 +12,13 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import orjson
-from a2wsgi import WSGIMiddleware
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.db import close_old_connections
 
 from console.edge import admission
 from console.edge.admission import Message, Receive, Send
+from console.edge.wsgi_threads import WsgiThreads
 from console.wsgi import application as pages
 
 # isort: split
@@ -33,7 +33,7 @@ READY_WITHIN_S = 5.0
 # However many balancers ask, the databases are asked once in this time.
 READY_FOR_S = 1.0
 
-_threads = WSGIMiddleware(pages, workers=THREADS)  # type: ignore[arg-type]
+_threads = WsgiThreads(pages, threads=THREADS)
 _streams = get_asgi_application()
 _bodies = admission.BodyReader()
 _in_threads = admission.AdmissionQueue(THREADS)
@@ -83,7 +83,7 @@ _readiness = Readiness()
 
 async def application(scope: Message, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
-        await _threads(scope, receive, send)  # type: ignore[arg-type]
+        raise ValueError(f"{scope['type']} is not served")
     elif scope["method"] not in ("GET", "HEAD"):
         await _admit(scope, receive, send)
     elif scope["path"] in admission.ALIVE:
@@ -99,8 +99,11 @@ async def _admit(scope: Message, receive: Receive, send: Send) -> None:
     try:
         body = await _bodies.read(scope, receive, within_s=settings.COUNTERFOIL_REQUEST_WITHIN_S)
         with (_in_streams if streams else _in_threads).place(admission.request_rank(scope["method"], scope["path"])):
-            chosen = _streams if streams else _threads
-            await chosen(*admission.with_body(scope, receive, body), send)  # type: ignore[arg-type]
+            framed, again = admission.with_body(scope, receive, body)
+            if streams:
+                await _streams(framed, again, send)  # type: ignore[arg-type]
+            else:
+                await _threads.answer(framed, body, send)
     except admission.ClientDisconnected:
         return
     except admission.NotAdmitted as refusal:
