@@ -133,11 +133,7 @@ def _make_recorder(stand: Stand, database: str) -> None:
 @contextmanager
 def sequencing(stand: Stand, database: str) -> Iterator[Any]:
     """The sequencer at work on a database."""
-    environment = stand.environment(database) | {
-        "DATABASE_URL": stand.postgres.url(servers.SEQUENCER, database),
-        "KEYS_DATABASE_URL": "",
-    }
-    with stand.running(programs.sequencer_program(environment=environment, log=stand.folder)) as child:
+    with stand.running(programs.sequencer_program(environment=stand.sealing(database), log=stand.folder)) as child:
         yield child
 
 

@@ -237,7 +237,7 @@ def sign_in(stand: Stand, username: str) -> str:
 def processes_of(made: Stand) -> Iterator[tuple[int, dict[str, int]]]:
     """Everything that `up` runs but the example: the web's port, and the process ids."""
     environment = made.environment(DATABASE)
-    sealing = environment | {"DATABASE_URL": made.postgres.url(servers.SEQUENCER, DATABASE), "KEYS_DATABASE_URL": ""}
+    sealing = made.sealing(DATABASE)
     with (
         made.web(DATABASE) as port,
         made.running(programs.worker_program(environment=environment, log=made.folder)) as worker,

@@ -68,6 +68,14 @@ class Stand:
             "PATH": os.environ.get("PATH", ""),
         }
 
+    def sealing(self, database: str) -> dict[str, str]:
+        """Return the environment of a sequencer on a database of this stand, with a signer state of its own."""
+        return self.environment(database) | {
+            "DATABASE_URL": self.postgres.url(servers.SEQUENCER, database),
+            "KEYS_DATABASE_URL": "",
+            "COUNTERFOIL_SIGNER_STATE": str(self.folder / f"{database}.sqlite"),
+        }
+
     @contextmanager
     def superuser(self, database: str) -> Iterator[psycopg.Connection]:
         with psycopg.connect(self.postgres.url(servers.SUPERUSER, database), autocommit=True) as connection:
@@ -83,14 +91,19 @@ class Stand:
                 connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(made, role))
 
     def founded(self, database: str, *, approval: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """A tenant with its people and keys, as `manage.py bootstrap` says them; `approval` is its first policy."""
+        """A tenant with its people and keys, as `manage.py bootstrap` says them, its log opened and signed once.
+
+        `approval` is its first policy.
+        """
         words = ["bootstrap", "--tenant", "bench", "--messages", "pass", "--json"]
         if approval is not None:
             file = self.folder / f"{database}-approval.json"
             file.write_text(json.dumps(approval))
             words += ["--policy", f"approval={file}"]
-        said = self.manage(database, *words)
-        found: dict[str, Any] = json.loads(said)
+        found: dict[str, Any] = json.loads(self.manage(database, *words))
+        # Claims and starts wait for a signed epoch. The opening of the log is an event, too.
+        for _ in range(2):
+            self.manage(database, "sequencer", "--once", **self.sealing(database))
         return found
 
     def manage(self, database: str, *words: str, **more: str) -> str:
@@ -160,10 +173,6 @@ def _new_folder(account: processes.ServiceUser | None) -> Path:
     servers.private_folder(folder, account)
     ensure_keys(folder / "secrets")
     ensure_log_key(folder / "secrets")
-    # As the sequencer tells it when it starts.
-    epoch = folder / "secrets" / "epoch"
-    epoch.write_text("1\n")
-    epoch.chmod(0o600)
     return folder
 
 

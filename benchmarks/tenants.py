@@ -24,7 +24,7 @@ from psycopg import sql
 
 from benchmarks.figures import ROOT_PROCESS, Figure, sized
 from benchmarks.stand import Stand, apart
-from console.local import processes, programs, servers
+from console.local import processes, programs
 
 FEW, MANY = sized(1_000, tiny=5), sized(10_000, tiny=20)
 AIMS = {FEW: 0.2, MANY: 1.0}
@@ -56,15 +56,8 @@ def _processors(stand: Stand, count: int, rounds: int) -> tuple[float, ...]:
     """The processors that so many idle tenants keep busy, by rounds."""
     database = f"tenants_{count}"
     stand.database(database)
-    sealing = stand.environment(database) | {
-        "DATABASE_URL": stand.postgres.url(servers.SEQUENCER, database),
-        "KEYS_DATABASE_URL": "",
-        "COUNTERFOIL_SIGNER_STATE": str(stand.folder / f"{database}.sqlite"),
-    }
+    sealing = stand.sealing(database)
     tenant = UUID(stand.founded(database)["tenant"]["id"])
-    # The opening of a log is an event, too.
-    for _ in range(2):
-        stand.manage(database, "sequencer", "--once", **sealing)
     apart(stand, database, "benchmarks.tenants:visit")
     began = time.monotonic()
     with stand.superuser(database) as connection:
