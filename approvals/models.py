@@ -617,6 +617,34 @@ class StartOverride(models.Model):
         return f"{', '.join(self.tools)} until {self.ends_at}"
 
 
+class GrantKeyChange(models.Model):
+    """A change of the keys that sign grants: one was introduced and signs from `at` on, or was retired at that time.
+
+    A key that was introduced is in `sealed`, under the data key `key_id`. Append-only, and across tenants.
+    """
+
+    number = models.IntegerField(primary_key=True)
+    id = models.UUIDField(unique=True)
+    kid = models.CharField(max_length=64)
+    kind = models.CharField(max_length=10)
+    at = models.DateTimeField()
+    key_id = models.UUIDField(null=True)
+    sealed = models.BinaryField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kid", "kind"], name="grant_key_changes_once"),
+            models.CheckConstraint(
+                condition=Q(kind="introduced", key_id__isnull=False, sealed__isnull=False)
+                | Q(kind="retired", key_id__isnull=True, sealed__isnull=True),
+                name="grant_key_is_sealed",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kid} {self.kind}"
+
+
 class Grant(Row):
     """One minted grant: the order it reserves, until it is consumed, voided or runs out."""
 

@@ -9,6 +9,8 @@ have expired (docs/deploy.md).
    gone back to a backup: what is left of the block is stored again before more of it is handed out.
 2. Unwrapped keys stay in memory for a minute at most, so that a destroyed one is soon gone everywhere.
 3. This module has its own connections. They hold no transaction and know no tenant: a key's id reveals nothing.
+
+Beside them stand the names of the grant keys that are retired, so that a restore of the record brings none back.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ import os
 import secrets
 import select
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, LiteralString, NamedTuple
@@ -39,6 +42,8 @@ MOST_OPEN = 20_000
 IDLE = 4
 KEK = "kek"
 STORE_AGAIN_AFTER_S = 5.0
+RETIRED_FOR_S = 5.0
+"""How old the list of retired grant keys may be. The record has them too, and is read each time."""
 
 TABLES = (Path(__file__).parent / "sql" / "keys.sql").read_bytes()
 """The tables of a key database; may be run again at any time."""
@@ -62,6 +67,8 @@ class _Store:
         self.was_lost = False
         self.store_again_at = 0.0
         self.open: dict[UUID, tuple[bytes, float]] = {}
+        self.retired: dict[str, datetime] = {}
+        self.retired_until: float | None = None
         self.idle: list[psycopg.Connection] = []
         self.url = ""
 
@@ -127,6 +134,33 @@ def destroy_keys(ids: Iterable[UUID]) -> None:
             store.open.pop(each, None)
 
 
+def retire_grant_key(kid: str, *, at: datetime) -> None:
+    """Store that a grant key is retired; the first time counts."""
+    _execute("INSERT INTO retired_grant_key (kid, retired_at) VALUES ($1, $2) ON CONFLICT DO NOTHING", kid, at)
+    store = _process_store()
+    with store.lock:
+        store.retired = {kid: at} | store.retired
+
+
+def retired_grant_keys() -> Mapping[str, datetime]:
+    """The retired grant keys and when they were retired. One that this process has seen retired stays so.
+
+    While the key database is away, those that are known are returned, if the list has ever been read.
+    """
+    store = _process_store()
+    if store.retired_until is None or store.retired_until < time.monotonic():
+        try:
+            rows = _execute("SELECT kid, retired_at FROM retired_grant_key")
+        except OperationalError:
+            if store.retired_until is None:
+                raise
+            rows = []
+        with store.lock:
+            store.retired = store.retired | dict(rows)
+            store.retired_until = time.monotonic() + RETIRED_FOR_S
+    return store.retired
+
+
 def is_reachable() -> bool:
     """Return whether the key database can be reached."""
     try:
@@ -141,6 +175,7 @@ def clear_cache() -> None:
     with store.lock:
         store.unused.clear()
         store.open.clear()
+        store.retired, store.retired_until = {}, None
         _close(store.idle)
 
 

@@ -49,7 +49,7 @@ def public_keys(tenant_id: UUID) -> bytes:
         {"executor_id": each.executor_id, "public_jwk": each.public_jwk, "thumbprint": each.thumbprint}
         for each in execution_queries.executors(tenant_id)
     ]
-    document = {"grants": grants.jwks(each.key for each in grant_keys.key_directory()), "executors": executors}
+    document = {"grants": grants.jwks(grant_keys.known_keys()), "executors": executors}
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 

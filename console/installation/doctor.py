@@ -27,7 +27,7 @@ from approvals.agents.operations.registry_entry import is_sealed
 from approvals.execution.operations import grant_keys
 from console.brokers.addresses import OVER_TLS
 from console.local.keys import KEY_FILES, LOG_KEY, PUSH_KEY
-from console.local.rights import APP_MAY, APP_RIGHTS, AUDITOR_RIGHTS, ERASER_MAY, ERASER_RIGHTS, SEQUENCER_RIGHTS
+from console.local.rights import APP_RIGHTS, AUDITOR_RIGHTS, ERASER_RIGHTS, KEY_TABLES, SEQUENCER_RIGHTS
 from console.telemetry.health import Check, look_at_installation
 from ledger import keystore
 from ledger.db import execute, tenancy
@@ -172,26 +172,33 @@ def _spelled_out(table: str, word: str) -> list[str]:
     return [f"{table}.{columns[1]}.{name.strip()}" for name in columns[2].split(",")]
 
 
+_KEY_TABLE_RIGHTS: Final = """
+SELECT c.relname::text || '.' || p.word FROM pg_class c CROSS JOIN unnest(%(words)s::text[]) p (word)
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND has_table_privilege(%(role)s, c.oid, p.word)
+"""
+_KEY_COLUMN_RIGHTS: Final = """
+SELECT c.relname::text || '.' || p.word || '.' || a.attname FROM pg_class c
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) p (word)
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+    AND has_column_privilege(%(role)s, c.oid, a.attnum, p.word) AND NOT has_table_privilege(%(role)s, c.oid, p.word)
+"""
+
+
 def _look_at_key_rights(_: datetime) -> Iterator[Check]:
     with psycopg.connect(settings.KEYS_DATABASE_URL, connect_timeout=5) as keys:
-        may = {keys.info.user: APP_MAY, settings.COUNTERFOIL_ERASER_ROLE: ERASER_MAY}
         faults = []
-        for role, words in may.items():
+        for place, role in enumerate((keys.info.user, settings.COUNTERFOIL_ERASER_ROLE)):
             wanted = {
-                right for word in re.findall(r"\w+(?: \(\w+\))?", words) for right in _spelled_out("data_key", word)
+                right
+                for table, may in KEY_TABLES.items()
+                for word in re.findall(r"\w+(?: \(\w+\))?", may[place])
+                for right in _spelled_out(table, word)
             }
             found = {
-                f"data_key.{word}"
-                for word in _PRIVILEGES
-                if keys.execute("SELECT has_table_privilege(%s, 'data_key', %s)", [role, word]).fetchone() == (True,)
-            }
-            found |= {
-                f"data_key.{word}.{column}"
-                for word in ("SELECT", "INSERT", "UPDATE")
-                for column in ("id", "wrapped", "made_at")
-                if f"data_key.{word}" not in found
-                and keys.execute("SELECT has_column_privilege(%s, 'data_key', %s, %s)", [role, column, word]).fetchone()
-                == (True,)
+                right
+                for statement in (_KEY_TABLE_RIGHTS, _KEY_COLUMN_RIGHTS)
+                for (right,) in keys.execute(statement, {"role": role, "words": list(_PRIVILEGES)})
             }
             faults += [f"{role} has {right}, which it may not" for right in sorted(found - wanted)]
             faults += [f"{role} lacks {right}" for right in sorted(wanted - found)]
@@ -211,12 +218,13 @@ def _look_at_key_files(at: datetime) -> Iterator[Check]:
         with tenancy(tenant.id):
             altered = [each.agent_id for each in agents.registrations_in_force(tenant.id) if not is_sealed(each)]
         faults += [f"{tenant.slug}: the registration of {name} matches no key of registry_key" for name in altered]
+    remedy = " Find the file that belongs to this database." if faults else ""
     try:
-        grant_keys.signing_key(at)
-    except (OSError, ValueError, Refused) as problem:
+        faults += grant_keys.directory_faults(at)
+    except (OSError, ValueError) as problem:
         faults.append(f"no grant can be signed: {problem}")
     if faults:
-        yield _check("KEY_FILES", False, f"{_list_faults(faults)}. Find the file that belongs to this database.")
+        yield _check("KEY_FILES", False, f"{_list_faults(faults)}.{remedy}")
     elif not tried:
         yield _check("KEY_FILES", None, "Not known: no key of a payload is stored yet.")
     else:

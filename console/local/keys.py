@@ -4,7 +4,7 @@ Each key is a file in `COUNTERFOIL_SECRETS_DIR`, outside the database, so that a
 database is not enough to mint a grant, open a payload or forge a session.
 
     django_secret   text        signs sessions and forms
-    grant_key.pem   Ed25519     mints grants
+    grant_key.pem   Ed25519     mints grants until the first `rotate_grant_key`; later keys are rows (docs/signing.md)
     registry_key    32 bytes    keys the fingerprints of registered agents, hex
     kek             32 bytes    wraps the keys of payloads and evidence, hex
     systems/        folder      one JSON file of verifier credentials per target system

@@ -107,6 +107,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "approvals_executor": CHANGE,
     "approvals_startoverride": CHANGE,
     "approvals_grant": CHANGE,
+    "approvals_grantkeychange": APPEND,
     "approvals_attempt": CHANGE,
     "approvals_attention": OWN,
     "approvals_due": OWN,
@@ -256,31 +257,37 @@ SEQUENCER_RIGHTS = RoleRights(SEQUENCER_TABLES, (*FUNCTIONS, "ledger_learn_sizes
 ERASER_RIGHTS = RoleRights(ERASER_TABLES, ERASER_FUNCTIONS)
 AUDITOR_RIGHTS = RoleRights(AUDITOR_TABLES, ("ledger_current_tenant",))
 
-APP_MAY = "SELECT, INSERT"
-ERASER_MAY = "SELECT (id), DELETE"
+KEY_TABLES: dict[str, tuple[str, str]] = {
+    "data_key": ("SELECT, INSERT", "SELECT (id), DELETE"),
+    "retired_grant_key": ("SELECT, INSERT", ""),
+}
+"""The tables of the key database, and what the application and the eraser may do with each."""
 
 
 def prepare_key_database(*, say: Callable[[str], object] = lambda _: None, wait_s: float = GIVE_UP_AFTER_S) -> None:
-    """Create the table of the key database and set its rights; existing keys are left alone.
+    """Create the tables of the key database and set their rights; existing keys are left alone.
 
     The application creates and reads keys, the eraser destroys them, and nobody changes one. Neither can do the other's
     work: whoever takes over the application cannot destroy a key, and the eraser never sees one.
     """
     with _owner() as connection:
-        roles = {_app(): APP_MAY, settings.COUNTERFOIL_ERASER_ROLE: ERASER_MAY}
+        roles = (_app(), settings.COUNTERFOIL_ERASER_ROLE)
         for role in roles:
             _check(connection, role)
         change_in_short_waits(connection, lambda: _set_up(connection, roles), say=say, give_up_after_s=wait_s)
 
 
-def _set_up(connection: psycopg.Connection, roles: dict[str, str]) -> None:
+def _set_up(connection: psycopg.Connection, roles: tuple[str, str]) -> None:
     with connection.transaction():
         connection.execute(keystore.TABLES)
         _close_places(connection)
-        for role, may in roles.items():
+        for place, role in enumerate(roles):
             name = sql.Identifier(role)
-            connection.execute(sql.SQL("REVOKE ALL ON TABLE data_key FROM {}").format(name))
-            connection.execute(sql.SQL("GRANT {} ON TABLE data_key TO {}").format(sql.SQL(may), name))
+            for table, may in KEY_TABLES.items():
+                on = sql.Identifier(table)
+                connection.execute(sql.SQL("REVOKE ALL ON TABLE {} FROM {}").format(on, name))
+                if may[place]:
+                    connection.execute(sql.SQL("GRANT {} ON TABLE {} TO {}").format(sql.SQL(may[place]), on, name))
             connection.execute(sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(name))
             database = sql.Identifier(connection.info.dbname)
             connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, name))
@@ -316,7 +323,8 @@ def _check(connection: psycopg.Connection, role: str) -> None:
 
 
 def _close_places(connection: psycopg.Connection) -> None:
-    connection.execute("REVOKE ALL ON TABLE data_key FROM PUBLIC")
-    connection.execute("REVOKE ALL ON FUNCTION data_key_stays() FROM PUBLIC")
+    for table in KEY_TABLES:
+        connection.execute(sql.SQL("REVOKE ALL ON TABLE {} FROM PUBLIC").format(sql.Identifier(table)))
+    connection.execute("REVOKE ALL ON FUNCTION data_key_stays(), retired_grant_key_stays() FROM PUBLIC")
     connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(connection.info.dbname)))

@@ -311,7 +311,7 @@ def _start(
     executor = check_may_start(context.behind_lock.executor, by)
     state = release_state(context, known, unverifiable, at=at)
     _check_conditions(context, state, [Condition.RECORD])
-    grant = _verify_grant(tenant_id, request, context.record.now)
+    grant = _verify_grant(tenant_id, request, context)
     if executor.thumbprint != request.thumbprint:
         raise grants.GrantWrongExecutor
     if presented is None or presented.consumed_at is None:
@@ -351,10 +351,13 @@ def _check_release(head: ledger.SubjectHead, context: ReleaseContext, state: Rel
     return drift_refusal(context.approval, at=state.at)
 
 
-def _verify_grant(tenant_id: UUID, request: StartRequest, now: datetime) -> grants.GrantClaims:
+def _verify_grant(tenant_id: UUID, request: StartRequest, context: ReleaseContext) -> grants.GrantClaims:
     # We read the key of the executor that presents the grant, not of the one that claimed it.
     grant = grants.verify_token(
-        request.token, keys=grant_keys.accepted_keys(), issuer=settings.COUNTERFOIL_PUBLIC_URL, at=now
+        request.token,
+        keys=grant_keys.accepted_keys(context.key_change),
+        issuer=settings.COUNTERFOIL_PUBLIC_URL,
+        at=context.record.now,
     )
     if grant.terms.action_id != str(request.action_id) or grant.terms.tenant != str(tenant_id):
         raise GrantInvalid

@@ -398,7 +398,7 @@ def _write_grant(
             attempt=entry["execution"]["attempt_count"] + 1,
         ),
     )
-    token = grants.mint_token(grant, key=grant_keys.signing_key(context.record.now))
+    token = grants.mint_token(grant, key=grant_keys.signing_key(context.record.now, context.key_change))
     row = Grant(
         tenant_id=executor.tenant_id,
         jti=UUID(grant.jti),

@@ -15,6 +15,7 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.agents.operations.registry_entry import refusal_to_act
+from approvals.execution.operations.grant_keys import NEWEST_CHANGE
 from approvals.execution.queries import STARTABLE, is_unverifiable
 from approvals.execution.rules import grants
 from approvals.execution.rules.conditions import ApprovalState, DecisionState, ReleaseState
@@ -71,7 +72,8 @@ class ReleaseContext:
     """The current state that a release depends on: facts on record, the approval and its votes, session and agent.
 
     `registered` is the agent's registration in force. `reserved` is whether a live grant holds the action, by the clock
-    of the database; `override_id` names a person's decision that its tool starts although the record has gone back.
+    of the database; `override_id` names a person's decision that its tool starts although the record has gone back;
+    `key_change` is the newest change of the grant keys.
     `locked` is what is read behind the locks only, None where none are held.
     """
 
@@ -82,6 +84,7 @@ class ReleaseContext:
     registered: AgentVersion | None
     reserved: bool
     override_id: str | None
+    key_change: UUID
     locked: LockedParts | None = None
 
     @property
@@ -148,7 +151,8 @@ _COLUMNS = f"""{columns(Approval, "w")}, {columns(Session, "s")}, {columns(Agent
     EXISTS (SELECT FROM approvals_grant h WHERE h.tenant_id = $1 AND h.action_id = a.id
         AND h.consumed_at IS NULL AND h.voided_at IS NULL AND h.expires_at > clock_timestamp()),
     (SELECT max(v.id::text) FROM approvals_startoverride v WHERE v.tenant_id = $1 AND v.ended_at IS NULL
-        AND v.ends_at > clock_timestamp() AND v.tools ? a.tool)"""
+        AND v.ends_at > clock_timestamp() AND v.tools ? a.tool),
+    {NEWEST_CHANGE}"""
 _JOINS = """LEFT JOIN approvals_approval w ON w.tenant_id = $1 AND w.id = a.approval_id
 LEFT JOIN approvals_session s ON s.tenant_id = $1 AND s.id = a.session_id
 LEFT JOIN approvals_agent m ON m.tenant_id = $1 AND m.agent_id = s.agent_id
@@ -243,10 +247,10 @@ def _read_locked(heads: list[ledger.SubjectHead], row: tuple[Any, ...]) -> Locke
 
 def _read_context(row: tuple[Any, ...]) -> tuple[ReleaseContext, tuple[Any, ...]]:
     facts, extra = read_release(row)
-    (approval, session, agent, registered), (reserved, override_id, *rest) = load_models(
+    (approval, session, agent, registered), (reserved, override_id, key_change, *rest) = load_models(
         extra, Approval, Session, Agent, AgentVersion
     )
-    return ReleaseContext(facts, approval, session, agent, registered, reserved, override_id), tuple(rest)
+    return ReleaseContext(facts, approval, session, agent, registered, reserved, override_id, key_change), tuple(rest)
 
 
 def known_heads(tenant_id: UUID, seen: CheckpointBody | None = None) -> KnownHeads:

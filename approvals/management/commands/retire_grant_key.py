@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from approvals.execution.operations import grant_keys
+from approvals.management.commands.rotate_grant_key import say_what_was_taken_over
 from ledger.record.rules.refusals import Refused
 
 
@@ -26,6 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, kid: str, reason: str, **options: Any) -> None:
         try:
+            say_what_was_taken_over(self.stdout.write)
             grant_keys.retire_key(kid=kid, reason=reason, at=timezone.now())
         except Refused as refusal:
             raise CommandError(refusal.detail) from None

@@ -24,6 +24,7 @@ APPEND_ONLY = (
     "approvals_agentversion",
     "approvals_call",
     "approvals_comment",
+    "approvals_grantkeychange",
     "approvals_modelusage",
     "approvals_standingpass",
     "approvals_vote",

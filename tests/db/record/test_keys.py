@@ -133,6 +133,10 @@ def test_a_destroyed_key_is_gone_here_at_once_and_elsewhere_within_a_minute(keys
         (servers.ERASER, "UPDATE data_key SET wrapped = ''"),
         (servers.ERASER, "INSERT INTO data_key VALUES (gen_random_uuid(), '')"),
         (servers.ERASER, "TRUNCATE data_key"),
+        (servers.APP, "UPDATE retired_grant_key SET kid = kid"),
+        (servers.APP, "DELETE FROM retired_grant_key"),
+        (servers.ERASER, "SELECT FROM retired_grant_key"),
+        (servers.ERASER, "INSERT INTO retired_grant_key VALUES ('kid', now())"),
         (servers.SEQUENCER, "SELECT 1"),
         (servers.AUDITOR, "SELECT 1"),
     ],
@@ -149,6 +153,7 @@ def test_a_role_of_the_key_database_is_refused_the_work_of_another(keys, run, ro
         "UPDATE data_key SET wrapped = 'anew', id = gen_random_uuid()",
         "UPDATE data_key SET wrapped = 'anew', made_at = now() + interval '1 second'",
         "TRUNCATE data_key",
+        "TRUNCATE retired_grant_key",
     ],
 )
 def test_the_owner_of_the_key_database_can_wrap_a_key_anew_and_change_nothing_else(keys, run, wrong):
