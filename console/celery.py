@@ -17,7 +17,7 @@ from celery import Celery, Task, bootsteps
 from celery.beat import BeatLazyFunc
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from kombu import Queue
+from kombu import Exchange, Queue
 from kombu.transport.redis import Channel
 
 from console.brokers.addresses import Address, read_address
@@ -227,5 +227,19 @@ class NothingForLater(bootsteps.Step):
         return False
 
 
-for step in (NothingForLater, SharedPages):
+# To be removed with 0.2: the version before, which may send until every process is upgraded, knows one queue.
+OLD_QUEUE = "celery"
+
+
+class OldQueue(bootsteps.Step):
+    """Have a worker that takes `tick` take what the version before sends, too; it had no RabbitMQ."""
+
+    def include_if(self, parent: Any) -> bool:
+        queues = parent.app.amqp.queues
+        if not _broker.is_rabbitmq and "tick" in queues.consume_from:
+            queues.select_add(Queue(OLD_QUEUE, Exchange(OLD_QUEUE), routing_key=OLD_QUEUE))
+        return False
+
+
+for step in (NothingForLater, OldQueue, SharedPages):
     app.steps["worker"].add(step)

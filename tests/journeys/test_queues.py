@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 import redis
+from celery import Celery
 
 from console.local import programs
 from tests.journeys.ground import Ground, locked
@@ -34,6 +35,17 @@ def exports(ground: Ground, state: str) -> int:
     with psycopg.connect(ground.database_url()) as connection:
         [(count,)] = connection.execute("SELECT count(*) FROM ledger_export WHERE state = %s", [state]).fetchall()
         return int(count)
+
+
+def test_a_worker_carries_out_what_the_version_before_sends(two_workers: Ground):
+    """It knows one queue, Celery's own; nobody but this message runs the task for minutes."""
+    ground, task = two_workers, "console.tasks.watch_budgets"
+    with psycopg.connect(ground.database_url(), autocommit=True) as connection:
+        connection.execute("DELETE FROM ledger_taskrun WHERE task = %s", [task])
+        with Celery("before", broker=ground.stack.broker.url(), set_as_current=False) as before:
+            before.send_task(task)
+        ended = "SELECT FROM ledger_taskrun WHERE task = %s"
+        ground.until(lambda: connection.execute(ended, [task]).rowcount == 1, lambda: "the message was not carried out")
 
 
 def test_a_reading_is_made_while_exports_hold_every_process_for_long_work(two_workers: Ground):
