@@ -40,7 +40,10 @@ class Command(BaseCommand):
             return
         if not reason.strip() and maintenance_in_force() is None:
             raise CommandError("Say with --reason why: everybody sees it, and it is kept on record.")
-        row = installation.begin_maintenance(reason=reason.strip(), at=timezone.now())
+        at = timezone.now()
+        row = installation.begin_maintenance(reason=reason.strip(), at=at)
+        if row.begun_at != at:
+            self.stdout.write("Maintenance was begun before this; its reason stays.")
         self.stdout.write(
             f"Under maintenance since {row.begun_at:%Y-%m-%d %H:%M} UTC: no execution starts. {row.reason}"
         )

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.db import IntegrityError, transaction
+
 from ledger.catalogue.queries import maintenance_in_force
 from ledger.db import execute, tenancy
 from ledger.models import Maintenance
@@ -20,9 +22,9 @@ def begin_maintenance(*, reason: str, at: datetime) -> Maintenance:
     """Begin maintenance, unless it is under way, and return it: from now on no execution starts in any tenant.
 
     When this returns, every start that was under way has ended and each tenant's record tells of the maintenance. After
-    a crash, the next call does the rest.
+    a crash, the next call does the rest. Of two that begin one at the same instant, both get that of the first.
     """
-    row = maintenance_in_force() or Maintenance.objects.create(id=new_id(at), reason=reason[:1000], begun_at=at)
+    row = maintenance_in_force() or _create_maintenance(reason, at=at)
     for tenant in events.tenants():
         with tenancy(tenant.id):
             execute("SELECT ledger_pass_gate($1)", tenant.id)
@@ -30,6 +32,17 @@ def begin_maintenance(*, reason: str, at: datetime) -> Maintenance:
                 tenant.id, "maintenance_begun", {"maintenance": digest(row.id.bytes)}, {"reason": row.reason}, at=at
             )
     return row
+
+
+def _create_maintenance(reason: str, *, at: datetime) -> Maintenance:
+    try:
+        with transaction.atomic():
+            return Maintenance.objects.create(id=new_id(at), reason=reason[:1000], begun_at=at)
+    except IntegrityError:
+        begun = maintenance_in_force()
+        if begun is None:
+            raise
+        return begun
 
 
 def end_maintenance(*, at: datetime) -> Maintenance | None:

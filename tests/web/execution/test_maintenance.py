@@ -95,6 +95,19 @@ def test_only_one_maintenance_is_in_force_and_it_needs_a_reason(shop: Workshop):
     assert execute("SELECT reason FROM ledger_maintenance WHERE ended_at IS NULL") == [(REASON,)]
 
 
+def test_two_who_begin_it_at_the_same_instant_get_the_same_one(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    first = installation.begin_maintenance(reason=REASON, at=timezone.now())
+    looks = iter([None])
+    monkeypatch.setattr(installation, "maintenance_in_force", lambda: next(looks, first))
+    call_command("maintenance", "on", "--reason", "Another.")
+    told = capsys.readouterr().out
+    assert "Maintenance was begun before this; its reason stays." in told
+    assert REASON in told
+    assert execute("SELECT reason FROM ledger_maintenance WHERE ended_at IS NULL") == [(REASON,)]
+
+
 def test_every_page_and_the_status_tell_of_it_until_it_has_ended(stage: Any):
     operator = visitor(stage, "operator")
     assert "Under maintenance" not in words(operator.page("approvals"))
