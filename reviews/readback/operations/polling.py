@@ -179,7 +179,8 @@ def _begin(begun: _Round, claim: ClaimedBatch) -> None:
     """Plan a batch and pass it to a reader; conclude the part behind an open circuit without one."""
     try:
         work = _plan_batch(claim, at=begun.clock())
-    except (DatabaseError, Refused):
+    except Exception:
+        # Of whatever kind it is: the batches of other systems and tenants go on, and this one's claim runs out.
         log.exception("the readings of a batch could not be planned")
         return
     if claim.mode is ReadMode.HOLD:
@@ -253,7 +254,7 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
             if unread:
                 claimed_batches.release_unread(claim.tenant_id, claim.id, unread)
             begun.read += _conclude_batch(claim, made, at=begun.clock())
-        except (DatabaseError, Refused):
+        except Exception:
             log.exception("a batch of readings could not be concluded")
 
 

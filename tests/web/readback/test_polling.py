@@ -316,6 +316,27 @@ def test_an_error_in_one_check_does_not_affect_other_readings(
     assert "KeyError" in health(shop).last_failure
 
 
+def test_a_record_that_nobody_can_plan_for_holds_up_no_other_system(
+    shop: Workshop, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    broken, fine = written(shop, 2)
+    (tmp_path / "documents" / "notes").mkdir()
+    (tmp_path / "documents" / "notes" / "1.md").write_text("Quiet.")
+    Lane.objects.create(tenant_id=shop.tenant, system_id=shop.tenant, concurrency=4, reads_per_minute=600)
+    Schedule.objects.filter(action_id=broken).update(system_id=shop.tenant)
+    real = polling.plans_for
+
+    def sometimes(tenant_id: UUID, action_ids: list[UUID]) -> Any:
+        if UUID(broken) in action_ids:
+            raise KeyError("a bug of ours")
+        return real(tenant_id, action_ids)
+
+    monkeypatch.setattr(polling, "plans_for", sometimes)
+    clock.forward(seconds=10)
+    assert tasks.verify_due() == 1
+    assert (shop.state(broken), shop.state(fine)) == ("PENDING", "RECONCILED_SUCCESS")
+
+
 class TestCircuit:
     @pytest.fixture
     def root(self, shop: Workshop, tmp_path: Path) -> Path:
