@@ -12,12 +12,11 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
-from collections import Counter
 
 from console.local.processes import spawn, wait_until
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import DrillFailed, Installation, Shape, kill
-from deploy.drills.traffic import Pace, Traffic
+from deploy.drills.traffic import Figure, Pace, Traffic
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +29,9 @@ def _stop_broker(place: Installation, traffic: Traffic, options: Options, number
     kill(place.children["broker"])
     for kept in place.broker.folder.glob("appendonlydir*"):
         shutil.rmtree(kept)
-    named = wait_until(lambda: "BROKER" in place.failed_parts(), within_s=options.away, every_s=1.0)
-    if not named:
-        traffic.amiss.append(f"/statusz did not name the broker within {options.away:.0f} s")
+    wait_until(lambda: "BROKER" in place.failed_parts(), within_s=2 * options.away, every_s=0.2)
+    asked = "until /statusz names the broker"
+    traffic.measure(Figure(asked=asked, value=time.time() - began, most=options.away))
     time.sleep(max(0.0, began + options.away - time.time()))
     meanwhile = traffic.accepted() - before
     place.children["broker"] = spawn(place.broker.program())
@@ -41,7 +40,7 @@ def _stop_broker(place: Installation, traffic: Traffic, options: Options, number
     if not wait_until(lambda: traffic.accepted() >= wanted, within_s=60 + options.proposals, every_s=0.5):
         raise DrillFailed(f"{traffic.accepted() - before} of {options.proposals} proposals were made.")
     refused = traffic.denials_since(began)
-    traffic.amiss += [f"{many} x {text}" for text, many in Counter(map(str, refused)).items()]
+    traffic.measure_refusals(began)
     proxy = place.proxy
     assert proxy is not None
     if proxy.turned_away:

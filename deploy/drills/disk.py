@@ -40,9 +40,9 @@ def _fill(place: Installation, traffic: Traffic, options: Options, number: int) 
         return bool(named and traffic.denials_since(began))
 
     wait_until(is_named_and_refused, within_s=max(options.away, DENIED_WITHIN_S), every_s=0.5)
+    named_s = time.time() - began
     if not named:
         traffic.amiss.append("/statusz named neither DISK nor DATABASE")
-    named_s = time.time() - began
     denials = wait_for_denials(traffic, began, options.away)
     ballast.unlink()
     ended = not place.record.running[server.port].running()

@@ -28,11 +28,14 @@ STUCK_AFTER_S = 180.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a drill: its exit code, and the final count, or the reason why there is none."""
+    """The end of a drill: its exit code, and the final count, or the reason why there is none. Where it `loses`, what
+    was lost is counted and allowed.
+    """
 
     code: int
     count: Count | None = None
     reason: str = ""
+    loses: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,4 +100,5 @@ class Drill:
             print(closing)
         count = traffic.count()
         count.say(f"{self.name}, {options.rounds} rounds")
-        return Outcome(1 if count.wrong or (count.lost and not self.loses(options)) else 0, count)
+        loses = self.loses(options)
+        return Outcome(1 if count.wrong or (count.lost and not loses) else 0, count, loses=loses)

@@ -27,7 +27,7 @@ from counterfoil.problems import Problem, Unreachable
 from counterfoil.transport.request import Backoff
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import Installation, Shape
-from deploy.drills.traffic import Traffic
+from deploy.drills.traffic import Figure, Traffic
 
 LIMIT_PER_S = 200
 AT_ONCE = Backoff(give_up_after_s=0.0)
@@ -49,15 +49,19 @@ def _flood(place: Installation, traffic: Traffic, options: Options, number: int)
     time.sleep(options.for_s)
     flood.end()
     ended = time.time()
-    denials = traffic.denials_since(flood_from)
-    traffic.amiss += [f"{many} x {text}" for text, many in Counter(map(str, denials)).items()]
+    traffic.measure_refusals(flood_from)
     # The last verdicts are still to come.
     time.sleep(options.late + 5)
     spans = ((quiet_from, flood_from), (flood_from, ended))
     proposals = [_p95(traffic.answered(*each)) for each in spans]
     verdicts = [_p95(traffic.settled(*each)) for each in spans]
-    if verdicts[1] > verdicts[0] + options.late:
-        traffic.amiss.append(f"verdicts came {verdicts[1] - verdicts[0]:.1f} s later")
+    later = Figure(
+        asked="from an effect to its verdict, p95: longer by",
+        value=verdicts[1] - verdicts[0],
+        most=options.late,
+        about=[f"{verdicts[0]:.1f} and {verdicts[1]:.1f} s"],
+    )
+    traffic.measure(later)
     many = sum(flood.answers.values())
     limited = flood.answers[429]
     return (

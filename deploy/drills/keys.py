@@ -16,9 +16,10 @@ from collections import Counter
 from console.local.processes import wait_until
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import Installation, kill
-from deploy.drills.traffic import Denial, Pace, Traffic
+from deploy.drills.traffic import Denial, Figure, Pace, Traffic
 
 DENIED_WITHIN_S = 120.0
+READY_WITHIN_S = 60.0
 
 
 def add_away(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +31,9 @@ def _take_away(place: Installation, traffic: Traffic, options: Options, number: 
     time.sleep(4)
     began = time.time()
     kill(place.record.running[place.keys.port])
-    if not wait_until(lambda: "KEYS" in failed_checks(place), within_s=options.away, every_s=0.2):
-        traffic.amiss.append(f"/readyz did not name KEYS within {options.away:.0f} s")
+    wait_until(lambda: "KEYS" in failed_checks(place), within_s=2 * options.away, every_s=0.2)
     named_s = time.time() - began
+    traffic.measure(Figure(asked="until /readyz names KEYS", value=named_s, most=options.away))
     denials = wait_for_denials(traffic, began, options.away)
     place.record.start(place.keys)
     return f"KEYS after {named_s:.1f} s, {denials} answers 503, {wait_until_ready(place, traffic)}"
@@ -49,7 +50,9 @@ def wait_for_denials(traffic: Traffic, since: float, away_s: float) -> int:
     wait_until(lambda: bool(traffic.denials_since(since)), within_s=DENIED_WITHIN_S, every_s=0.2)
     denials = traffic.denials_since(since)
     wrong = [each for each in denials if not _asks_to_come_back(each)]
-    traffic.amiss += [f"{many} x {text}" for text, many in Counter(map(str, wrong)).items()]
+    counted = [f"{many} x {text}" for text, many in Counter(map(str, wrong)).items()]
+    asked = "refusals that are not 503 with Retry-After"
+    traffic.measure(Figure(asked=asked, value=len(wrong), of=len(denials), most=0, about=counted))
     if not denials:
         traffic.amiss.append("no proposal was answered 503")
     return len(denials)
@@ -62,9 +65,11 @@ def _asks_to_come_back(denial: Denial) -> bool:
 def wait_until_ready(place: Installation, traffic: Traffic) -> str:
     """When the web process is ready again."""
     began = time.monotonic()
-    if not wait_until(lambda: bool(place.readiness().get("ready")), within_s=60, every_s=0.2):
-        traffic.amiss.append(f"not ready after a minute: {failed_checks(place)}")
-    return f"ready again after {time.monotonic() - began:.1f} s"
+    wait_until(lambda: bool(place.readiness().get("ready")), within_s=2 * READY_WITHIN_S, every_s=0.2)
+    took_s, about = time.monotonic() - began, [*failed_checks(place).values()]
+    asked = "from the fault's end until the web process is ready"
+    traffic.measure(Figure(asked=asked, value=took_s, most=READY_WITHIN_S, about=about))
+    return f"ready again after {took_s:.1f} s"
 
 
 DRILL = Drill(

@@ -15,7 +15,7 @@ import time
 from console.local.processes import spawn
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import Installation, Shape, kill
-from deploy.drills.traffic import Traffic
+from deploy.drills.traffic import Figure, Traffic
 
 _LEFT = """
 SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
@@ -26,13 +26,14 @@ WHERE l.locktype = 'advisory' AND a.usename = 'counterfoil_app' AND a.state = 'i
 def _go_on(place: Installation, traffic: Traffic, options: Options, number: int) -> str:
     time.sleep(options.for_s)
     servers = (place.record.primary, place.keys)
-    left = sum(place.record.ask(server, _LEFT) for server in servers)
-    if left:
-        traffic.amiss.append(f"{left} locks of sessions that do nothing")
+    left = sum(bool(place.record.ask(server, _LEFT)) for server in servers)
+    traffic.measure(
+        Figure(asked="servers with locks of a session that does nothing", value=left, of=len(servers), most=0)
+    )
     kill(place.children["pooler"])
     place.children["pooler"] = spawn(place.pooler.program())
     place.pooler.wait(place.children["pooler"], "counterfoil")
-    return f"{left} locks left, pooler started again"
+    return f"locks left on {left} servers, pooler started again"
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

@@ -23,9 +23,10 @@ from console.local.processes import wait_until
 from counterfoil.execution.seen import RecordBehind
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import DrillFailed, Installation, Shape, Standby
-from deploy.drills.traffic import Traffic
+from deploy.drills.traffic import Figure, Traffic
 
 DECLARED_AFTER_S = 8.0
+STARTS_WITHIN_S = 60.0
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +48,8 @@ def _promote(place: Installation, traffic: Traffic, options: Options, number: in
     if not wait_until(lambda: starts(place), within_s=120, every_s=0.5):
         raise DrillFailed("Nothing starts two minutes after the promotion.")
     ready_s = time.monotonic() - promoted
+    asked = "from the promotion until actions start"
+    traffic.measure(Figure(asked=asked, value=ready_s, most=STARTS_WITHIN_S))
     time.sleep(4)
     place.record.follow()
     behind = sum(code == RecordBehind.exit_code for _, code in place.endings[ended:])

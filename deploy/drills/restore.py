@@ -21,8 +21,8 @@ from deploy.drills.backup import Backup
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import DrillFailed, Installation, Shape
 from deploy.drills.keys import wait_until_ready
-from deploy.drills.promotion import DECLARED_AFTER_S, starts
-from deploy.drills.traffic import Traffic
+from deploy.drills.promotion import DECLARED_AFTER_S, STARTS_WITHIN_S, starts
+from deploy.drills.traffic import Figure, Traffic
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +40,7 @@ def _restore(place: Installation, traffic: Traffic, options: Options, number: in
     began = time.monotonic()
     backup.restore(moment)
     away_s = time.monotonic() - began
+    traffic.measure(Figure(asked="the server's restore, with its last log archived", value=away_s))
     if options.keys:
         return (
             f"keys of {options.behind:.0f} s gone, server away for {away_s:.0f} s, {wait_until_ready(place, traffic)}"
@@ -48,6 +49,9 @@ def _restore(place: Installation, traffic: Traffic, options: Options, number: in
     place.declare_restored("--reason", "Restored from the backup.")
     if not wait_until(lambda: starts(place), within_s=120, every_s=0.5):
         raise DrillFailed("Nothing starts two minutes after the restore.")
+    asked = "from the restore's end until actions start, declared after 8 s"
+    starts_s = time.monotonic() - began - away_s
+    traffic.measure(Figure(asked=asked, value=starts_s, most=STARTS_WITHIN_S))
     return f"record of {options.behind:.0f} s gone, server away for {away_s:.0f} s"
 
 

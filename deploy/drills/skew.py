@@ -20,7 +20,7 @@ from deploy.drills.clock import NoCompiler, compile_clock
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import CannotRun, Installation, Shape, kill
 from deploy.drills.keys import failed_checks
-from deploy.drills.traffic import Traffic
+from deploy.drills.traffic import Figure, Traffic
 
 DIFFERENCES_S = (3.5, -3.5, 600.0, -600.0)
 
@@ -48,20 +48,25 @@ def _set_clocks(place: Installation, traffic: Traffic, options: Options, number:
     log = place.log / "executors.log"
     said_before = log.stat().st_size
     _restart(place, _clock(place, difference))
-    named = wait_until(lambda: "CLOCK" in failed_checks(place, "web1"), within_s=60, every_s=0.3)
-    sentence = failed_checks(place, "web1").get("CLOCK", "")
-    if not named:
-        traffic.amiss.append(f"/readyz did not name CLOCK at {difference:+} s")
+    began = time.monotonic()
     proxy = place.proxy
     assert proxy is not None
     backend = proxy.backends[place.webs["web1"]]
-    if not wait_until(lambda: not backend.is_in, within_s=30):
-        traffic.amiss.append(f"the proxy kept a web process whose clock is {difference:+} s off")
-    if not wait_until(lambda: _names_clock(log, said_before), within_s=60, every_s=0.3):
-        traffic.amiss.append(f"the executor did not name its clock at {difference:+} s")
     way = "ahead of" if difference > 0 else "behind"
+    unnamed = []
+    if not wait_until(lambda: "CLOCK" in failed_checks(place, "web1"), within_s=60, every_s=0.3):
+        unnamed.append(f"/readyz did not name CLOCK at {difference:+} s")
+    sentence = failed_checks(place, "web1").get("CLOCK", "")
+    if not wait_until(lambda: not backend.is_in, within_s=30):
+        unnamed.append(f"the proxy kept a web process whose clock is {difference:+} s off")
+    if not wait_until(lambda: _names_clock(log, said_before), within_s=60, every_s=0.3):
+        unnamed.append(f"the executor did not name its clock at {difference:+} s")
     if not wait_until(lambda: _names_workers(place, way), within_s=60, every_s=0.5):
-        traffic.amiss.append(f"/statusz did not name the worker's clock at {difference:+} s")
+        unnamed.append(f"/statusz did not name the worker's clock at {difference:+} s")
+    asked = "processes with a wrong clock that was not named, or that stayed in"
+    traffic.measure(Figure(asked=asked, value=len(unnamed), of=4, most=0, about=unnamed))
+    asked = "until web, executor, worker and proxy all have said so"
+    traffic.measure(Figure(asked=asked, value=time.monotonic() - began))
     time.sleep(options.for_s)
     _restart(place, {"LD_PRELOAD": "", "WRONG_CLOCK_MS": ""})
     if not wait_until(lambda: backend.is_in, within_s=60):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -65,6 +65,46 @@ class Wish:
     lost: int = 0
 
 
+@dataclass(kw_only=True)
+class Figure:
+    """The answer to one question of a drill: seconds, of which the longest counts, or how many `of` so many, in sum.
+
+    It misses its aim above `most`; without one it only tells. `about` says more of it, such as which refusals there
+    were.
+    """
+
+    asked: str
+    value: float
+    of: int | None = None
+    most: float | None = None
+    about: list[str] = field(default_factory=list)
+
+    @property
+    def missed(self) -> bool:
+        # Not a number is no answer, and misses too.
+        return self.most is not None and not self.value <= self.most
+
+    def add(self, other: Figure) -> None:
+        """Take up the figure of another round."""
+        if self.of is None:
+            longer = other.value > self.value
+            self.value, self.about = (other.value, other.about) if longer else (self.value, self.about)
+        else:
+            self.value, self.of = self.value + other.value, self.of + (other.of or 0)
+            self.about += other.about
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} s" if self.of is None else f"{self.value:.0f} of {self.of}"
+
+    @property
+    def aim(self) -> str:
+        if self.most is None:
+            return ""
+        if self.of is not None:
+            return f"{self.most:.0f}"
+        return f"≤ {self.most:g} s"
+
+
 @dataclass
 class Count:
     """The outcome of a drill."""
@@ -77,11 +117,18 @@ class Count:
     false: list[str]
     stuck: list[str]
     amiss: list[str]
+    figures: list[Figure]
+
+    @property
+    def missed(self) -> list[str]:
+        """The figures that miss their aim, with what is known about them."""
+        found = [each for each in self.figures if each.missed]
+        return [f"{each.asked}: {each}, aim {each.aim}; {', '.join(each.about[:5])}" for each in found]
 
     @property
     def wrong(self) -> list[str]:
         """The faults that no drill allows."""
-        return [*self.doubled, *self.false, *self.stuck, *self.amiss]
+        return [*self.doubled, *self.false, *self.stuck, *self.amiss, *self.missed]
 
     def say(self, heading: str) -> None:
         """Print the outcome, and the first faults."""
@@ -90,7 +137,9 @@ class Count:
             f" doubled {len(self.doubled)}, false {len(self.false)}, stuck {len(self.stuck)};"
             f" again after a reading or a person: {len(self.doubled_after_reading)}"
         )
-        for name in ("doubled", "false", "stuck", "amiss"):
+        for figure in self.figures:
+            print(f"  {figure.asked}: {figure}")
+        for name in ("doubled", "false", "stuck", "amiss", "missed"):
             for each in getattr(self, name)[:20]:
                 print(f"  {name}: {each}")
 
@@ -98,8 +147,9 @@ class Count:
 class Traffic:
     """An agent that uses the client library, at a given pace, and the person who approves.
 
-    `amiss` takes what a drill finds that must not be: the first of it is printed, and the drill fails. `answers` are
-    the moments of the answers to the agent and how long each took, `broken` its requests that got none.
+    `amiss` takes what a drill finds that must not be: the first of it is printed, and the drill fails. `figures` are
+    what it measured, by question. `answers` are the moments of the answers to the agent and how long each took,
+    `broken` its requests that got none.
     """
 
     def __init__(self, place: Installation, pace: Pace) -> None:
@@ -110,6 +160,7 @@ class Traffic:
         self.refused_votes: list[str] = []
         self.denials: list[Denial] = []
         self.amiss: list[str] = []
+        self.figures: dict[str, Figure] = {}
         self.answers: list[tuple[float, float]] = []
         self.broken: list[tuple[float, str]] = []
         self.paused = threading.Event()
@@ -145,6 +196,23 @@ class Traffic:
 
     def denials_since(self, moment: float) -> list[Denial]:
         return [each for each in list(self.denials) if each.at >= moment]
+
+    def measure(self, figure: Figure) -> None:
+        """Note the figure of a round."""
+        if (known := self.figures.get(figure.asked)) is not None:
+            known.add(figure)
+        else:
+            self.figures[figure.asked] = figure
+
+    def measure_refusals(self, since: float) -> None:
+        """Note how many of the agent's requests since then were refused or got no answer; none may be."""
+        refused = self.denials_since(since)
+        broken = [told for at, told in list(self.broken) if at >= since]
+        about = [*map(str, refused), *(f"no answer: {each}" for each in broken)]
+        answered = sum(at >= since for at, _ in list(self.answers))
+        counted = [f"{many} x {text}" for text, many in Counter(about).items()]
+        asked = "requests of the agent refused, or without an answer"
+        self.measure(Figure(asked=asked, value=len(about), of=answered + len(broken), most=0, about=counted))
 
     # The agent
 
@@ -253,6 +321,7 @@ class Traffic:
             false=false,
             stuck=[f"{wish.path} {wish.state}" for wish in self.open()],
             amiss=self.amiss,
+            figures=list(self.figures.values()),
         )
 
     def _deeds(self) -> list[dict[str, Any]]:
