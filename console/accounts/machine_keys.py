@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -23,6 +24,11 @@ def new_key(kind: str, tenant_id: UUID) -> str:
 def key_prefix(kind: str, tenant_id: UUID) -> str:
     """The beginning that all keys of this kind have in one tenant."""
     return f"cf_{kind}_{tenant_id.hex}_"
+
+
+def pattern_of_tenants(tenant_ids: Iterable[UUID]) -> str:
+    """A regular expression for all keys that name one of these tenants (RE2's syntax, too)."""
+    return rf"cf_(?:{'|'.join(KEY_KINDS)})_(?:{'|'.join(each.hex for each in tenant_ids)})_[\w-]{{43}}"
 
 
 def tenant_in(key: str) -> UUID | None:

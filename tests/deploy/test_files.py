@@ -162,7 +162,9 @@ def test_a_linter_of_images_has_nothing_to_say(file: Path):
 def test_systemd_accepts_every_unit(tmp_path: Path):
     for file in UNITS.iterdir():
         if file.stem != "counterfoil-witness" or find_spec("counterfoil_witness"):
-            (tmp_path / file.name).write_text(moved(file.read_text(), tmp_path))
+            # Envoy is no part of a checkout; any program stands for it.
+            text = file.read_text().replace("/usr/local/bin/envoy", sys.executable)
+            (tmp_path / file.name).write_text(moved(text, tmp_path))
     named = sorted(str(file) for file in tmp_path.iterdir())
     done = subprocess.run([str(ANALYZE), "verify", "--man=no", *named], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

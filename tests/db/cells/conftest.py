@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
+from django.conf import settings
 from psycopg import sql
 
 from console.cells import directory
@@ -26,18 +27,24 @@ class Addresses:
     router: str
 
 
-@pytest.fixture
-def addresses(run: Run, cluster: servers.Postgres, settings: Any) -> Iterator[Addresses]:
+@contextmanager
+def new_directory(run: Run, patched: pytest.MonkeyPatch) -> Iterator[Addresses]:
     """A prepared and empty directory, which operators' commands of this process use."""
     name = f"directory_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{uuid4().hex[:8]}"
-    cluster.make_database(name)
+    run.postgres.make_database(name)
     made = Addresses(*(run.postgres.url(role, name) for role in (servers.OWNER, servers.APP, servers.AUDITOR)))
-    settings.COUNTERFOIL_DIRECTORY_URL = made.operator
-    settings.COUNTERFOIL_DIRECTORY_OWNER_URL = made.owner
-    settings.COUNTERFOIL_ROUTER_ROLE = servers.AUDITOR
+    patched.setattr(settings, "COUNTERFOIL_DIRECTORY_URL", made.operator)
+    patched.setattr(settings, "COUNTERFOIL_DIRECTORY_OWNER_URL", made.owner)
+    patched.setattr(settings, "COUNTERFOIL_ROUTER_ROLE", servers.AUDITOR)
     try:
         directory.prepare(made.owner, operator=servers.APP, router=servers.AUDITOR)
         yield made
     finally:
         with psycopg.connect(run.postgres.url(servers.SUPERUSER, "postgres"), autocommit=True) as superuser:
             superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def addresses(run: Run, cluster: servers.Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Addresses]:
+    with new_directory(run, monkeypatch) as made:
+        yield made
