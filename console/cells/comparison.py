@@ -14,6 +14,13 @@ from console.cells.directory import Cell, Directory, Placement
 
 _DEFAULTS: Final[Mapping[str, Any]] = {"application_name": "counterfoil cells", "connect_timeout": 5}
 
+# One that has moved away keeps its row, and one that is on its way here has one already. The column is read as JSON,
+# since a cell of the version before has none.
+_SERVED: Final = (
+    "SELECT id, slug FROM ledger_tenant t"
+    " WHERE coalesce(to_jsonb(t) ->> 'moving', '') NOT IN ('moved', 'imported', 'verified')"
+)
+
 Tenants = Mapping[UUID, str]
 """The slugs of a cell's tenants by their ids."""
 
@@ -27,13 +34,13 @@ class Finding:
 
 
 def ask_cell(cell: Cell) -> Tenants | str:
-    """The tenants that a cell's record has; a sentence if that is not known."""
+    """The tenants that a cell serves by its own record; a sentence if that is not known."""
     if not cell.record:
         return f"{cell.name} was not asked: the directory has no address of its record."
     try:
         address = make_conninfo(**{**_DEFAULTS, **conninfo_to_dict(cell.record)})
         with psycopg.connect(address, autocommit=True) as connection:
-            return dict(connection.execute("SELECT id, slug FROM ledger_tenant").fetchall())
+            return dict(connection.execute(_SERVED).fetchall())
     except psycopg.Error as error:
         return f"{cell.name} did not answer: {str(error).strip()}"
 

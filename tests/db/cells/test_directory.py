@@ -130,6 +130,11 @@ def test_check_asks_each_cell_and_tells_what_differs(addresses: Addresses, commi
         assert run_command("place", "orchid", "--cell", "north", "--after", "south") == "orchid stands at north.\n"
         assert check() == (0, "1 tenants at 2 cells, as the directory says.\n")
         assert run_command("place", "--all", "--cell", "north") == ""
+        with psycopg.connect(committed_db.owner_url, autocommit=True) as owner:
+            owner.execute("ALTER TABLE ledger_tenant ADD COLUMN IF NOT EXISTS moving text NOT NULL DEFAULT ''")
+            owner.execute("UPDATE ledger_tenant SET moving = 'moved'")
+            assert check() == (1, "differs  orchid: no cell has it, and the directory says north.\n")
+            owner.execute("UPDATE ledger_tenant SET moving = ''")
         with pytest.raises(CommandError, match="orchid stands at north"):
             run_command("withdraw", "orchid", "--after", "south")
     code, said = check()
