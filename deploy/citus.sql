@@ -17,6 +17,7 @@ SET citus.enable_unsafe_triggers = on;
 SET citus.propagate_set_commands = 'local';
 
 -- Copied to each node.
+SELECT create_reference_table('approvals_grantkeychange');
 SELECT create_reference_table('console_user');
 SELECT create_reference_table('ledger_blank');
 SELECT create_reference_table('ledger_maintenance');
