@@ -39,7 +39,7 @@ from psycopg import sql
 import tests.support.pure.hypothesis_profiles  # noqa: F401
 from console.local import processes, programs, servers
 from console.local.keys import ensure_keys, ensure_log_key
-from tests.support.outside.forking import forks
+from tests.support.outside.forking import close_forks, forks
 
 SETTINGS = "tests.quick_hashing"
 TEMPLATE = "counterfoil_template"
@@ -223,8 +223,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if forks.cache_info().currsize:
-        forks().close()
+    close_forks()
     if hasattr(config, "workerinput") or "COUNTERFOIL_TEST_RUN" not in os.environ:
         return
     folder = Path(os.environ.pop("COUNTERFOIL_TEST_RUN"))

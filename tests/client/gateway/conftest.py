@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ from tests.client.gateway import killing
 from tests.mcp.conftest import toml
 from tests.mcp.house import TENANT, House, opened
 from tests.support.outside import git_server
+from tests.support.outside.forking import ForkedProcess, gateway_forks
 from tests.support.outside.git_server import QUIET, GitServer
 
 CREDENTIAL = "real:s3cret-of-the-host"
@@ -42,7 +43,7 @@ class Gateway:
     host: GitServer
     agent: str
     front: dict[str, Any] = field(default_factory=dict)
-    child: subprocess.Popen[bytes] | None = None
+    child: ForkedProcess | None = None
     token: str = ""
     variables: dict[str, str] = field(default_factory=dict)
     verify: ssl.SSLContext | bool = True
@@ -87,8 +88,8 @@ class Gateway:
     def program(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """One of the gateway's other programs."""
         self.config.write_text(toml(self.settings))
-        told = [sys.executable, "-m", "counterfoil.gateway", words[0], "--config", str(self.config), *words[1:]]
-        return subprocess.run(told, env=self.environment, capture_output=True, timeout=LONG_S)
+        told = ["-m", "counterfoil.gateway", words[0], "--config", str(self.config), *words[1:]]
+        return gateway_forks().run_raw(told, self.environment, timeout=LONG_S)
 
     def prepare(self) -> Gateway:
         ran = self.program("register")
@@ -104,9 +105,9 @@ class Gateway:
         self.config.write_text(toml(self.settings))
         if self.child is not None:
             self.child.wait(LONG_S)
-        words = [sys.executable, str(Path(killing.__file__)), kill_at, "serve", "--config", str(self.config)]
-        with (self.folder / "gateway.log").open("ab") as log:
-            self.child = subprocess.Popen(words, env=self.environment, stdout=log, stderr=log)
+        words = [killing.__file__, kill_at, "serve", "--config", str(self.config)]
+        log = self.folder / "gateway.log"
+        self.child = gateway_forks().start(words, self.environment, out=log, err=log)
         assert wait_until(self.answers, within_s=LONG_S), self.log
         return self
 
@@ -120,7 +121,7 @@ class Gateway:
 
     def stop(self) -> None:
         if self.child is not None:
-            self.child.terminate()
+            self.child.send_signal(signal.SIGTERM)
             self.child.wait(LONG_S)
 
     @property

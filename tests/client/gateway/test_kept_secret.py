@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -157,7 +158,7 @@ def test_nothing_is_readable_of_a_body_whose_arrival_a_kill_ends(noting):
         for _ in range(40):
             yield ASKED.encode() * 100
         assert wait_until(lambda: any(each.stat().st_size for each in incoming()), within_s=LONG_S)
-        noting.child.kill()
+        noting.child.send_signal(signal.SIGKILL)
         yield b"the rest"
 
     def incoming():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import httpx
@@ -46,7 +47,7 @@ def test_a_rejection_while_the_gateway_was_down_is_what_the_next_push_hears(gate
     clone.commit("another history", "--amend")
     assert "waits for approval" in clone.push("--force", "origin", "HEAD:main").stderr
     assert gateway.child is not None
-    gateway.child.kill()
+    gateway.child.send_signal(signal.SIGKILL)
     house.decide("reject", "Keep the history.")
     gateway.start()
     assert wait_until(lambda: [each.state for each in gateway.held] == ["refused"], within_s=LONG_S)
