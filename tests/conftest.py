@@ -390,13 +390,20 @@ def clean_memory() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _kept_of_tenants(_modules: int) -> list[Any]:
     """What a process of the product keeps of a tenant because it never changes: it does, where it is rolled back."""
-    product = [
-        module
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in ("console", "approvals", "reviews", "ledger")
-    ]
-    kept = {id(each): each for module in product for each in vars(module).values() if hasattr(each, "cache_clear")}
-    return [each for each in kept.values() if "tenant_id" in signature(each).parameters]
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("console", "approvals", "reviews", "ledger") and name not in _LOOKED_THROUGH:
+            _LOOKED_THROUGH.add(name)
+            _KEPT.update((id(each), each) for each in vars(module).values() if _keeps_of_tenant(each))
+    return list(_KEPT.values())
+
+
+# Looking through a module takes long, and tests load one after the other while the run goes on.
+_LOOKED_THROUGH: set[str] = set()
+_KEPT: dict[int, Any] = {}
+
+
+def _keeps_of_tenant(each: Any) -> bool:
+    return hasattr(each, "cache_clear") and "tenant_id" in signature(each).parameters
 
 
 @dataclass(frozen=True)
