@@ -69,26 +69,33 @@ def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def carry_out(title: str, tree: Path, expected_blocks: int) -> None:
-    steps = recipe(title)
-    assert follow(steps, tree) == expected_blocks
-    shown_by = re.search(r"Shown by\s+(.*?)\.\n", steps, re.DOTALL)
-    assert shown_by
-    ran = run(tree, *re.findall(r"`(tests/\S+)`", shown_by[1]))
+    ran = run(tree, *followed(title, tree, expected_blocks))
     assert ran.returncode == 0, ran.stdout[-3000:]
 
 
-@pytest.mark.parametrize(
-    ("title", "blocks"),
-    [
-        ("A row of the recovery table", 3),
-        ("A check of another pattern", 5),
-        ("A column of a list", 3),
-        ("A kind of event", 2),
-        ("A field of a proposal", 6),
-    ],
-)
-def test_a_recipe_can_be_followed(copy: Path, title: str, blocks: int):
-    carry_out(title, copy, blocks)
+def followed(title: str, tree: Path, expected_blocks: int) -> list[str]:
+    """Follow a recipe in a tree; the tests by which it is shown."""
+    steps = recipe(title)
+    assert follow(steps, tree) == expected_blocks, title
+    shown_by = re.search(r"Shown by\s+(.*?)\.\n", steps, re.DOTALL)
+    assert shown_by, title
+    return re.findall(r"`(tests/\S+)`", shown_by[1])
+
+
+SHORT_RECIPES = {
+    "A row of the recovery table": 3,
+    "A check of another pattern": 5,
+    "A column of a list": 3,
+    "A kind of event": 2,
+    "A field of a proposal": 6,
+}
+
+
+def test_the_recipes_can_be_followed(copy: Path):
+    """All in one tree, whose tests start servers and load the product once."""
+    shown_by = [test for title, blocks in SHORT_RECIPES.items() for test in followed(title, copy, blocks)]
+    ran = run(copy, *shown_by)
+    assert ran.returncode == 0, ran.stdout[-3000:]
 
 
 @pytest.mark.long
