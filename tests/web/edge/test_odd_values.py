@@ -37,7 +37,7 @@ class Amount:
     stride: int
 
 
-A_FEW = Amount(packed=1, shares=1, alone=1, parts=2, stride=3)
+A_FEW = Amount(packed=1, shares=1, alone=1, parts=2, stride=6)
 MORE = Amount(packed=2, shares=3, alone=3, parts=4, stride=1)
 AMOUNTS = pytest.mark.parametrize(
     "amount", [pytest.param(A_FEW, id="a few"), pytest.param(MORE, id="more", marks=pytest.mark.long)]
