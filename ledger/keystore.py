@@ -7,7 +7,8 @@ have expired (docs/deploy.md).
 1. A key is durable before it is used: keys are created in blocks, one commit per block, and handed out from memory.
    Those that a process has not handed out when it ends are never used. Once a connection was lost, the server may have
    gone back to a backup: what is left of the block is stored again before more of it is handed out.
-2. Unwrapped keys stay in memory for a minute at most, so that a destroyed one is soon gone everywhere.
+2. Unwrapped keys are used for a minute at most, so that a destroyed one is soon gone everywhere; they leave memory
+   with the next key that is unwrapped.
 3. This module has its own connections. They hold no transaction and know no tenant: a key's id reveals nothing.
 
 Beside them stand the names of the grant keys that are retired, so that a restore of the record brings none back.
@@ -86,7 +87,7 @@ def new_key() -> DataKey:
         elif (store.was_lost or _is_lost(store.idle)) and time.monotonic() >= store.store_again_at:
             _store_again(store)
         key = store.unused.pop()
-        store.open[key.id] = (key.key, time.monotonic() + OPEN_FOR_S)
+        _keep_open(store, {key.id: key.key}, since=time.monotonic())
         return key
 
 
@@ -94,15 +95,15 @@ def read_keys(ids: Iterable[UUID]) -> dict[UUID, bytes]:
     """Return the keys with these ids, unwrapped; destroyed ones are left out."""
     store, now = _process_store(), time.monotonic()
     wanted = set(ids)
-    found = {each: store.open[each][0] for each in wanted & store.open.keys() if store.open[each][1] > now}
+    # Another thread may drop some of them meanwhile.
+    kept = {each: store.open.get(each) for each in wanted}
+    found = {each: entry[0] for each, entry in kept.items() if entry is not None and entry[1] > now}
     missing = [each for each in wanted if each not in found]
     if missing:
         rows = _execute("SELECT id, wrapped FROM data_key WHERE id = ANY($1)", missing)
         fresh = {key_id: _unwrap(bytes(data), key_id) for key_id, data in rows}
         with store.lock:
-            if len(store.open) + len(fresh) > MOST_OPEN:
-                store.open.clear()
-            store.open.update({each: (key, now + OPEN_FOR_S) for each, key in fresh.items()})
+            _keep_open(store, fresh, since=now)
         found |= fresh
     return found
 
@@ -318,6 +319,19 @@ def _store_again(store: _Store) -> None:
         store.store_again_at = time.monotonic() + STORE_AGAIN_AFTER_S
     else:
         store.was_lost = False
+
+
+def _keep_open(store: _Store, keys: Mapping[UUID, bytes], *, since: float) -> None:
+    """Keep unwrapped keys for a minute; those whose minute is over go, and the oldest of too many."""
+    for each, key in keys.items():
+        # Behind all others, also if it was there: the first is the oldest.
+        store.open.pop(each, None)
+        store.open[each] = (key, since + OPEN_FOR_S)
+    while store.open:
+        oldest = next(iter(store.open))
+        if store.open[oldest][1] > since and len(store.open) <= MOST_OPEN:
+            break
+        del store.open[oldest]
 
 
 def _process_store() -> _Store:

@@ -119,6 +119,20 @@ def test_a_destroyed_key_is_gone_here_at_once_and_elsewhere_within_a_minute(keys
     assert keystore.read_keys([kept.id]) == {}
 
 
+def test_memory_holds_the_keys_of_the_last_minute_and_no_more_of_them_than_its_limit(keys, monkeypatch):
+    earlier = [keystore.new_key().id for _ in range(5)]
+    keystore.read_keys(earlier)
+    later = time.monotonic() + 61
+    monkeypatch.setattr(keystore, "time", SimpleNamespace(monotonic=lambda: later))
+    newest = keystore.new_key()
+    assert keystore._process_store().open.keys() == {newest.id}
+    monkeypatch.setattr(keystore, "MOST_OPEN", 3)
+    last = [keystore.new_key().id for _ in range(4)][-3:]
+    assert list(keystore._process_store().open) == last
+    keystore.read_keys(earlier)
+    assert len(keystore._process_store().open) == 3
+
+
 @pytest.mark.parametrize(
     ("role", "wrong"),
     [
