@@ -17,6 +17,7 @@ from approvals.voting.queries import approvers
 from approvals.voting.rules import binding, passkeys
 from ledger.people.rules.statements import challenge_bytes, confirmation_code, statement_hash
 from ledger.record import operations as ledger
+from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.refusals import Refused
 
 LIFE = timedelta(seconds=120)
@@ -102,7 +103,10 @@ def create_challenge(
     credential_id: str,
     at: datetime,
 ) -> PasskeyChallenge:
-    """Store a statement for one passkey to sign: of a vote on an approval, or of the settlement of a case."""
+    """Store a statement for one passkey to sign: of a vote on an approval, or of the settlement of a case.
+
+    Those of the days before go: nothing else removes a challenge, whether it was answered or not.
+    """
     row = Challenge(
         tenant_id=tenant_id,
         id=ledger.new_id(at),
@@ -117,8 +121,7 @@ def create_challenge(
         created_at=at,
         expires_at=at + LIFE,
     )
-    expired = Challenge.objects.filter(tenant_id=tenant_id, approval_id=about_id, expires_at__lt=at - KEPT)
-    expired.delete()
+    Challenge.objects.filter(tenant_id=tenant_id, id__lt=lower_bound(at - KEPT)).delete()
     row.save(force_insert=True)
     return PasskeyChallenge(row=row, credential_id=credential_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,7 +14,7 @@ from django.db import connection
 
 from approvals.models import Approval, Challenge, Vote
 from approvals.requests.queries import approvals
-from approvals.voting.operations import approver_keys
+from approvals.voting.operations import approver_keys, challenges
 from approvals.voting.queries import approvers, votes
 from approvals.voting.rules import binding, quorum
 from ledger.db import tenancy
@@ -235,6 +235,21 @@ def test_a_challenge_expires_after_two_minutes(
     clock.forward(seconds=121)
     answer = cast(shop.reviewer, approval, challenge, blue.answer(wanted(challenge)))
     assert refused(answer) == (409, "CHALLENGE_SPENT")
+
+
+def test_old_challenges_are_deleted_with_the_next_whatever_it_is_about(
+    shop: Workshop, approval: dict[str, Any], blue: Authenticator, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(challenges, "KEPT", timedelta(minutes=10))
+    other = shop.approval_of(shop.propose(path="policies/old.md"))
+    answered = ask(shop.reviewer, approval).json()
+    cast(shop.reviewer, approval, answered, blue.answer(wanted(answered)))
+    clock.forward(minutes=5)
+    younger = ask(shop.reviewer, other).json()["challenge_id"]
+    clock.forward(minutes=6)
+    newest = ask(shop.reviewer, other).json()["challenge_id"]
+    with tenancy(shop.tenant):
+        assert set(map(str, Challenge.objects.values_list("id", flat=True))) == {younger, newest}
 
 
 def test_a_challenge_of_one_approval_is_refused_for_another(
