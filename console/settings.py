@@ -390,6 +390,8 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_HANDLER = "console.accounts.sign_in.sessions.AttemptHandler"
 AXES_RESET_ON_SUCCESS = True
 AXES_VERBOSE = False
+# Sign-ins are lines of the log; nobody would read them here, and nothing would remove them.
+AXES_DISABLE_ACCESS_LOG = True
 AXES_LOCKOUT_TEMPLATE = "sign_in/locked.html"
 
 # Signing in, through allauth: what it does not ask for is closed (no sign-up, no e-mail flows of its own).

@@ -155,9 +155,10 @@ def read_before() -> int:
 
 @shared_task
 def tidy() -> None:
-    """Delete the answers and proofs of the day before yesterday, and the webhook entries of last week."""
+    """Delete ended sessions, the answers and proofs of the day before yesterday, and last week's webhook entries."""
     at = timezone.now()
     accounts_operations.prune_answers(before=at - KEPT)
+    accounts_operations.prune_sign_ins(at=at)
     webhooks.prune_deliveries(before=at - DELIVERIES_KEPT)
     readings.prune_counts(at=at)
     processes.prune_task_runs(older_than_s=TASK_RUNS_KEPT_S)

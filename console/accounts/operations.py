@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from allauth.usersessions.models import UserSession
+from axes.models import AccessLog
+from django.contrib.sessions.models import Session
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from approvals.voting.operations import approvers
 from console.accounts import queries as accounts_queries
@@ -38,6 +41,8 @@ SCOPES = {"exec": "tool", "agent": "agent"}
 # How long one look counts: a page that is read again in between is not another sighting.
 LOOK = timedelta(minutes=15)
 MOST_VIEWS = 50
+# A sign-in may be noted before its session is stored.
+LEFT_OVER_AFTER = timedelta(hours=1)
 
 
 class ProofReplayed(Refused):
@@ -223,6 +228,15 @@ def prune_answers(*, before: datetime) -> None:
     """Delete answers and spent proofs that are too old to be repeated or fresh."""
     AnsweredWrite.objects.filter(at__lt=before).delete()
     SpentProof.objects.filter(at__lt=before).delete()
+
+
+def prune_sign_ins(*, at: datetime) -> None:
+    """Delete the sessions that have ended, and with them from where each was used."""
+    Session.objects.filter(expire_date__lt=at).delete()
+    stored = Session.objects.filter(session_key=OuterRef("session_key"))
+    UserSession.objects.filter(~Exists(stored), last_seen_at__lt=at - LEFT_OVER_AFTER).delete()
+    # Earlier versions recorded each sign-in here, and nobody reads it.
+    AccessLog.objects.all().delete()
 
 
 def begin_session(request: HttpRequest, *, at: datetime) -> None:

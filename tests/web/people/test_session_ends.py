@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
+from axes.models import AccessLog
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
+from console.tasks import tidy
 from tests.support.browser_users import words
 from tests.support.scenes import PASSWORD, Stage
 
@@ -99,6 +102,20 @@ def test_the_api_refuses_a_session_that_has_ended_and_says_why(stage: Stage):
 
     assert answer.status_code == 401
     assert answer.json()["detail"] == "You were signed out after 15 minutes without activity. Sign in again."
+
+
+def test_ended_sessions_are_deleted_with_what_was_kept_beside_them_and_others_stay(stage: Stage):
+    ended, going_on = signed_in(stage, "operator"), signed_in(stage, "administrator")
+    keys = ended.session.session_key, going_on.session.session_key
+    assert not AccessLog.objects.exists()
+    leave_alone(ended, last_seen_at=12 * 60)
+    leave_alone(going_on, last_seen_at=12 * 60)
+    Session.objects.filter(session_key=keys[0]).update(expire_date=timezone.now() - timedelta(seconds=1))
+
+    tidy()
+
+    assert list(Session.objects.filter(session_key__in=keys).values_list("session_key", flat=True)) == [keys[1]]
+    assert list(UserSession.objects.filter(session_key__in=keys).values_list("session_key", flat=True)) == [keys[1]]
 
 
 def test_the_address_of_the_sign_in_page_can_say_nothing_else(db: None):
