@@ -5,7 +5,9 @@ then for a long while half of it, then three times as much as goes through. Requ
 or not the ones before are answered. The system of record is a folder, and each effect is also noted in a journal of
 its own, so that afterwards every effect can be held against every accepted call and every report.
 
-`--full 60` instead sends five proposals a second for a minute, each of which is carried out and verified, and reports
+`--soak 3600` instead sends half of the peak for an hour, samples memory, connections, WAL and backlogs every ten
+seconds, and reports the slope of each figure (benchmarks/soak.py); `--slopes FILE` reports those of a file's samples.
+`--full 60` sends five proposals a second for a minute, each of which is carried out and verified, and reports
 the processor time and WAL of one. `--rest 60` starts `up` with its example twice, and reports what the second start
 took and what all of its processes take for a minute afterwards.
 """
@@ -18,15 +20,16 @@ import json
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -37,7 +40,8 @@ import psutil
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.figures import ROOT_PROCESS, spent_ms
-from benchmarks.stand import Stand, apart, stand
+from benchmarks.soak import WARM_UP, Sampler, Samples, answers, report
+from benchmarks.stand import KEYS, Stand, apart, stand
 from console.local import programs, servers
 from console.local.installation import ROOT
 from counterfoil.proof import ExecutorKey
@@ -53,6 +57,8 @@ FULL_PER_S = 5.0
 PATIENCE_S = 300.0
 TOKEN = "x" * 32
 URL = "http://localhost:8000"  # the public address, which proofs of possession name
+SAMPLED_EVERY_S = 10.0
+Tasks = list[Callable[[], Awaitable[None]]]
 
 
 @dataclass
@@ -62,16 +68,40 @@ class Tally:
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
-    def line(self, name: str) -> str:
+    @property
+    def shed(self) -> int:
+        return self.statuses["503"]
+
+    @property
+    def failures(self) -> Counter[str]:
+        """The statuses, and the problems of connections, of those that were neither answered well nor shed."""
+        return Counter({each: count for each, count in self.statuses.items() if each[0] != "2" and each != "503"})
+
+    def percentile(self, share: float) -> float:
+        """Return the seconds within which this share of the good answers came."""
         took = sorted(self.seconds) or [0.0]
-        p99 = took[min(len(took) - 1, int(len(took) * 0.99))]
-        shed = self.statuses.pop("503", 0)
-        other = ", ".join(f"{count} x {status}" for status, count in self.statuses.most_common() if status[0] != "2")
-        good = sum(count for status, count in self.statuses.items() if status[0] == "2")
+        return took[min(len(took) - 1, int(len(took) * share))]
+
+    def add(self, other: Tally) -> None:
+        self.statuses += other.statuses
+        self.seconds += other.seconds
+
+    def line(self, name: str) -> str:
+        other = ", ".join(f"{count} x {status}" for status, count in self.failures.most_common())
+        p50, p99 = self.percentile(0.5) * 1000, self.percentile(0.99) * 1000
         return (
-            f"  {name:<12} {good:>7} answered  {shed:>6} shed  p50 {statistics.median(took) * 1000:>7.0f} ms"
-            f"  p99 {p99 * 1000:>7.0f} ms  {other or 'no error'}"
+            f"  {name:<12} {len(self.seconds):>7} answered  {self.shed:>6} shed  p50 {p50:>7.0f} ms  p99 {p99:>7.0f} ms"
+            f"  {other or 'no error'}"
         )
+
+
+@dataclass(frozen=True)
+class Soak:
+    """A soak to be run: how long, how much a second instead of half of the peak, and the file of its samples."""
+
+    seconds: float
+    per_s: float | None
+    file: Path
 
 
 @dataclass
@@ -115,7 +145,21 @@ class Day:
     def person(self) -> dict[str, str]:
         return {"Cookie": f"sessionid={self.session}; csrftoken={TOKEN}", "X-CSRFToken": TOKEN}
 
+    async def create(self, path: str, body: Any, kind: str = "oper") -> dict[str, Any]:
+        """Send a request that creates something, without which the run is pointless."""
+        answer = await self.ask("register", "POST", f"/api/v1{path}", body, **self.key(kind))
+        if answer is None or answer.status_code != 201:
+            raise SystemExit(f"benchmarks: {path} was answered {answer and answer.text}")
+        created: dict[str, Any] = answer.json()
+        return created
+
     # What people and machines do
+
+    async def open_session(self) -> None:
+        body = {"agent_id": "writer", "goal": "Keep the notes.", "ttl_seconds": 86_400}
+        answer = await self.ask("session", "POST", "/api/v1/sessions", body, **self.key("agent"))
+        if answer is not None and answer.status_code == 201:
+            self.pin = (answer.json()["session_id"], answer.json()["pin"]["hash"])
 
     async def propose(self, number: int) -> None:
         text = uuid4().hex
@@ -195,6 +239,9 @@ class Day:
             await asyncio.sleep(0.5)
 
 
+Work = Callable[[Day, Tasks], Awaitable[None]]
+
+
 async def arrive(rate: float, seconds: float, work: Callable[[int], Awaitable[None]]) -> None:
     """Start `work` so many times a second, whatever became of the earlier ones; wait for the last."""
     running: set[asyncio.Task[None]] = set()
@@ -234,19 +281,24 @@ def sign_in(stand: Stand, username: str) -> str:
 
 
 @contextmanager
-def processes_of(made: Stand) -> Iterator[tuple[int, dict[str, int]]]:
-    """Everything that `up` runs but the example: the web's port, and the process ids."""
-    environment = made.environment(DATABASE)
-    sealing = made.sealing(DATABASE)
-    with (
-        made.web(DATABASE) as port,
-        made.running(programs.worker_program(environment=environment, log=made.folder)) as worker,
-        made.running(programs.beat_program(environment=environment, log=made.folder)),
-        made.running(
-            programs.sequencer_program(environment=sealing, log=made.folder), DATABASE_URL=sealing["DATABASE_URL"]
-        ),
-    ):
-        yield port, {"worker": worker.process.pid}
+def processes_of(made: Stand, figures_port: int) -> Iterator[int]:
+    """Everything that runs on a server, each a process of its own; yield the web's port."""
+    environment, log = made.environment(DATABASE), made.folder
+    erasing = environment | {
+        "DATABASE_URL": made.postgres.url(servers.ERASER, DATABASE),
+        "KEYS_DATABASE_URL": made.postgres.url(servers.ERASER, KEYS),
+    }
+    started = (
+        programs.worker_program(environment=environment, log=log, queues="due,tick"),
+        programs.worker_program(environment=environment, log=log, processes=1, name="bulk", queues="bulk"),
+        programs.beat_program(environment=environment, log=log),
+        programs.sequencer_program(environment=made.sealing(DATABASE), log=log),
+        programs.eraser_program(environment=erasing, log=log),
+    )
+    with made.web(DATABASE, COUNTERFOIL_METRICS_PORT=str(figures_port)) as port, ExitStack() as running:
+        for program in started:
+            running.enter_context(made.running(program))
+        yield port
 
 
 def memory_mb(pid: int) -> float:
@@ -255,10 +307,19 @@ def memory_mb(pid: int) -> float:
     return sum(each.memory_full_info().pss for each in [worker, *worker.children(recursive=True)]) / 1e6
 
 
-async def phases(day: Day, seconds: float, tasks: list[Callable[[], Awaitable[None]]]) -> None:
+async def find_peak(day: Day, seconds: float) -> float:
+    highest = await peak(day, seconds)
+    print(
+        f"peak: {highest:.1f} proposals a second, {EXECUTORS} executors and a reviewer at work beside them,"
+        f" load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
+    return highest
+
+
+async def phases(seconds: float, day: Day, tasks: Tasks) -> None:
     runners = [asyncio.ensure_future(task()) for task in tasks]
-    highest = await peak(day, max(5.0, seconds / 20))
-    print(f"peak: {highest:.0f} proposals a second, {EXECUTORS} executors and a reviewer at work beside them")
+    highest = await find_peak(day, max(5.0, seconds / 20))
     for name, share, lasts in (("half of it", 0.5, seconds), ("three times as much", 3.0, seconds / 2)):
         day.tallies.clear()
         calls = arrive(highest * share, lasts, day.propose)
@@ -273,7 +334,63 @@ async def phases(day: Day, seconds: float, tasks: list[Callable[[], Awaitable[No
     await asyncio.gather(*runners)
 
 
-async def full_actions(made: Stand, day: Day, seconds: float, tasks: list[Callable[[], Awaitable[None]]]) -> None:
+async def soak(made: Stand, figures_port: int, soaking: Soak, day: Day, tasks: Tasks) -> None:
+    """Send half of the peak for a long while, take samples, and report the slope of each figure."""
+    runners = [asyncio.ensure_future(task()) for task in tasks]
+    highest = await find_peak(day, min(60.0, soaking.seconds / 4))
+    per_s = soaking.per_s or highest / 2
+    # What the peak left behind is no growth of the soak.
+    await settled(day)
+    day.tallies.clear()
+    begun = {"began": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": soaking.seconds}
+    begun |= {"peak_per_s": highest, "per_s": per_s}
+    sampler = Sampler(made, DATABASE, figures_port=figures_port, file=soaking.file, run=begun)
+    print(f"{per_s:.1f} proposals a second for {soaking.seconds:.0f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+    whole: defaultdict[str, Tally] = defaultdict(Tally)
+    calls = arrive(per_s, soaking.seconds, day.propose)
+    pages = arrive(per_s * PAGES_PER_CALL, soaking.seconds, day.look)
+    samples = _take_samples(day, sampler, soaking.seconds, whole)
+    await asyncio.gather(calls, pages, samples, _renew(day, soaking.seconds))
+    ended = time.perf_counter()
+    await settled(day)
+    print(f"drained after {time.perf_counter() - ended:.0f} s", flush=True)
+    # Connections that nobody needs are closed after a minute.
+    await asyncio.sleep(min(90.0, soaking.seconds / 4))
+    sampler.take(soaking.seconds + time.perf_counter() - ended, len(day.accepted), {}, drained=True)
+    sampler.close()
+    for kind, tally in sorted(whole.items()):
+        print(tally.line(kind))
+    print(report(sampler.samples))
+    day.is_over = True
+    await asyncio.gather(*runners)
+
+
+async def _take_samples(day: Day, sampler: Sampler, seconds: float, whole: defaultdict[str, Tally]) -> None:
+    """Take samples, and with each sixth the answers since the one before."""
+    began, every_s, number = time.perf_counter(), min(SAMPLED_EVERY_S, seconds / 60), 0
+    while (at_s := time.perf_counter() - began) < seconds:
+        number += 1
+        told = answers(day.tallies) if number % 6 == 0 else {}
+        if told:
+            for kind, tally in day.tallies.items():
+                whole[kind].add(tally)
+            day.tallies.clear()
+        await asyncio.to_thread(sampler.take, at_s, len(day.accepted), told)
+        if number in (1, int(seconds * WARM_UP / every_s)):
+            await asyncio.to_thread(sampler.take_tables, len(day.accepted))
+        await asyncio.sleep(max(0.0, began + number * every_s - time.perf_counter()))
+    await asyncio.to_thread(sampler.take_tables, len(day.accepted))
+
+
+async def _renew(day: Day, seconds: float) -> None:
+    """Open a new session each minute, as agents do."""
+    until = time.perf_counter() + seconds
+    while (left_s := until - time.perf_counter()) > 0:
+        await day.open_session()
+        await asyncio.sleep(min(60.0, left_s))
+
+
+async def full_actions(made: Stand, seconds: float, day: Day, tasks: Tasks) -> None:
     """Report the processor time of all processes, this one among them, and the WAL of one action from its proposal to
     its verdict; one in twenty waits for a person.
     """
@@ -387,9 +504,8 @@ def reconciled(made: Stand, day: Day) -> int:
     return sum(wrong.values())
 
 
-async def run(
-    made: Stand, founded: dict[str, Any], port: int, session: str, seconds: float, *, full: bool = False
-) -> Day:
+async def run(made: Stand, founded: dict[str, Any], port: int, session: str, work: Work) -> Day:
+    """Register what the callers use, and let them do `work` beside executors and a reviewer."""
     folder = made.folder / "documents"
     (folder / "notes").mkdir(parents=True, exist_ok=True)
     limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
@@ -398,33 +514,24 @@ async def run(
         day = Day(port, founded["keys"], session, reviewer["password"], folder, client)
         await _register(day, folder)
         tasks: list[Callable[[], Awaitable[None]]] = [lambda name=name: day.execute(name) for name in day.executors]  # type: ignore[misc]
-        if full:
-            await full_actions(made, day, seconds, [*tasks, day.decide])
-        else:
-            await phases(day, seconds, [*tasks, day.decide])
+        await work(day, [*tasks, day.decide])
     return day
 
 
 async def _register(day: Day, folder: Path) -> None:
-    async def made(path: str, body: Any, kind: str = "oper") -> dict[str, Any]:
-        answer = await day.ask("register", "POST", f"/api/v1{path}", body, **day.key(kind))
-        if answer is None or answer.status_code != 201:
-            raise SystemExit(f"benchmarks: {path} was answered {answer and answer.text}")
-        found: dict[str, Any] = answer.json()
-        return found
-
     document = json.loads(CONTRACT.read_text())
-    await made("/systems", {"name": "documents", "pattern": "filesystems", "settings": {"root": str(folder)}})
+    await day.create("/systems", {"name": "documents", "pattern": "filesystems", "settings": {"root": str(folder)}})
     for tool, asked in ((PLAIN, False), (ASKED, True)):
-        await made("/contracts", document | {"name": tool, "approval_required": asked})
-    await made("/agents", {"agent_id": "writer", "version": "1", "tools": [PLAIN, ASKED]})
+        await day.create("/contracts", document | {"name": tool, "approval_required": asked})
+    await day.create("/agents", {"agent_id": "writer", "version": "1", "tools": [PLAIN, ASKED]})
     for number in range(EXECUTORS):
         key = ExecutorKey(Ed25519PrivateKey.generate())
         day.executors[f"runner-{number}"] = key
         body = {"executor_id": f"runner-{number}", "public_jwk": key.public_jwk, "tools": [PLAIN, ASKED]}
-        await made("/executors", body, "exec")
-    session = await made("/sessions", {"agent_id": "writer", "goal": "Keep the notes.", "ttl_seconds": 86_400}, "agent")
-    day.pin = (session["session_id"], session["pin"]["hash"])
+        await day.create("/executors", body, "exec")
+    await day.open_session()
+    if not day.pin[0]:
+        raise SystemExit("benchmarks: no session was opened")
 
 
 def main() -> int:
@@ -432,12 +539,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300, help="how long half of the peak lasts (300)")
     parser.add_argument("--full", type=float, metavar="SECONDS", help="the cost of one action, at five a second")
     parser.add_argument("--rest", type=float, metavar="SECONDS", help="what `up` takes at rest, and its second start")
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="half of the peak, with samples and slopes")
+    parser.add_argument("--per-s", type=float, help="proposals a second of a soak, instead of half of the peak")
+    parser.add_argument("--samples", type=Path, default=ROOT / "var" / "soak.jsonl", help="where a soak's samples go")
+    parser.add_argument("--slopes", type=Path, metavar="FILE", help="the slopes of the samples of a file")
     chosen = parser.parse_args()
+    if chosen.slopes:
+        print(report(Samples.read(chosen.slopes)))
+        return 0
     print(f"load {os.getloadavg()[0]:.1f} at the beginning", flush=True)
     if chosen.rest:
         rest(chosen.rest)
         return 0
-    seconds = chosen.full or chosen.seconds
     os.environ[ROOT_PROCESS] = str(os.getpid())
     # Told to end, it ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -450,13 +563,21 @@ def main() -> int:
         credential.mkdir(mode=0o700, parents=True, exist_ok=True)
         (credential / "documents.json").write_text("{}")
         (credential / "documents.json").chmod(0o600)
-        with processes_of(made) as (port, pids):
-            before = {name: memory_mb(pid) for name, pid in pids.items()}
-            day = asyncio.run(run(made, founded, port, session, seconds, full=bool(chosen.full)))
-            after = {name: memory_mb(pid) for name, pid in pids.items()}
+        figures_port = servers.free_port()
+        with processes_of(made, figures_port) as port:
+            worker = made.pids()["worker"]
+            before = memory_mb(worker)
+            if chosen.soak:
+                asked = Soak(chosen.soak, chosen.per_s, chosen.samples)
+                work: Work = partial(soak, made, figures_port, asked)
+            elif chosen.full:
+                work = partial(full_actions, made, chosen.full)
+            else:
+                work = partial(phases, chosen.seconds)
+            day = asyncio.run(run(made, founded, port, session, work))
+            after = memory_mb(worker)
         wrong = reconciled(made, day)
-        for name in pids:
-            print(f"  {name}: {before[name]:.0f} MB before, {after[name]:.0f} MB after")
+        print(f"  worker: {before:.0f} MB before, {after:.0f} MB after")
     return 1 if wrong else 0
 
 

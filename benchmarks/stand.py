@@ -87,7 +87,7 @@ class Stand:
             made, owner, app = map(sql.Identifier, (name, servers.OWNER, servers.APP))
             copied = sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}")
             connection.execute(copied.format(made, sql.Identifier(template), owner))
-            for role in (app, sql.Identifier(servers.SEQUENCER)):
+            for role in (app, sql.Identifier(servers.SEQUENCER), sql.Identifier(servers.ERASER)):
                 connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(made, role))
 
     def founded(self, database: str, *, approval: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -129,11 +129,16 @@ class Stand:
         finally:
             processes.stop_children([child])
 
+    def pids(self) -> dict[str, int]:
+        """The process ids of the servers and of everything that runs, by the names of their programs."""
+        records = [json.loads(record.read_text()) for record in self.folder.glob("*.running")]
+        return {row["name"]: row["pid"] for rows in records for row in rows}
+
     @contextmanager
-    def web(self, database: str) -> Iterator[int]:
-        """Start the web process; yield its port."""
+    def web(self, database: str, **more: str) -> Iterator[int]:
+        """Start the web process, with more in its environment; yield its port."""
         port = servers.free_port()
-        program = programs.web_program(port=port, environment=self.environment(database), log=self.folder)
+        program = programs.web_program(port=port, environment=self.environment(database) | more, log=self.folder)
         with self.running(replace(program, log=self.folder / f"web-{database}.log")) as child:
             if not processes.wait_until(lambda: _listens(child, port), within_s=60):
                 raise SystemExit(f"benchmarks: web did not start: {processes.tail_log(child.program.log, 20)}")
