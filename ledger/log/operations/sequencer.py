@@ -287,13 +287,16 @@ def _sign_checkpoint(head: LogHead, keys: LogKeys) -> bytes:
 
 
 def _publish_checkpoint(tenant_id: UUID, head: LogHead, note: bytes | None, *, at: datetime) -> None:
-    """Store the checkpoint at the tip; each permanent one names its predecessor, so that a missing one is noticed."""
+    """Store the checkpoint at the tip; each permanent one names its predecessor, so that a missing one is noticed.
+
+    Of those before only the newest is read: a log has one for each second in which something happened.
+    """
     execute(
-        "WITH kept AS (INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at, before)"
-        " SELECT $1, $2, $3, $4, $5,"
-        " coalesce((SELECT max(size) FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2), 0) WHERE NOT EXISTS"
-        " (SELECT 1 FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2 AND (signed_at > $6 OR size = $3))"
-        " RETURNING size)"
+        "WITH newest AS (SELECT size, signed_at FROM ledger_checkpoint WHERE tenant_id = $1 AND log = $2"
+        " ORDER BY size DESC LIMIT 1),"
+        " kept AS (INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at, before)"
+        " SELECT $1, $2, $3, $4, $5, coalesce((SELECT size FROM newest), 0)"
+        " WHERE NOT EXISTS (SELECT FROM newest WHERE signed_at > $6 OR size >= $3) RETURNING size)"
         " UPDATE ledger_tip SET note = $4, signed_size = $3, signed_at = $5,"
         " kept_size = coalesce((SELECT size FROM kept), kept_size) WHERE tenant_id = $1 AND log = $2",
         *(tenant_id, head.number, head.size, note, at, at - KEPT_EVERY),

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 from django.core.management import call_command
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from counterfoil_tlog import checkpoint, merkle, notes, tiles
 from ledger.db import execute, tenancy
@@ -85,6 +85,31 @@ def test_the_checkpoint_is_signed_by_the_key_of_the_log(tenant, signer_state_fil
     key = read_keys(settings.COUNTERFOIL_LOG_KEY).current.public_key()
     assert notes.verify_signatures(note, [notes.verifier(head.origin, key)])
     assert checkpoint.parse(note.text) == checkpoint.CheckpointBody(head.origin, head.size, head.root)
+
+
+def test_a_signature_reads_no_more_when_many_checkpoints_are_behind_it(tenant, signer_state_file):
+    seals.seal_up(signer_state_file)
+    planted = (
+        "INSERT INTO ledger_checkpoint (tenant_id, log, size, note, signed_at)"
+        " SELECT tenant_id, log, -n, note, signed_at - make_interval(secs => n + 1)"
+        " FROM ledger_tip, generate_series(1, 3000) n WHERE tenant_id = %s"
+    )
+    with seals.as_sequencer(), tenancy(tenant), connection.cursor() as cursor:
+        cursor.execute(planted, [tenant])
+    before = checkpoints_read(tenant)
+    happen(tenant)
+    seals.seal_up(signer_state_file)
+    assert newest(tenant).signed_size == newest(tenant).size
+    assert checkpoints_read(tenant) - before < 30
+
+
+def checkpoints_read(tenant):
+    with tenancy(tenant):
+        [(rows,)] = execute(
+            "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables"
+            " WHERE relname = 'ledger_checkpoint'"
+        )
+    return rows
 
 
 def test_each_index_is_proven_under_the_signed_root(tenant, signer_state_file):
