@@ -16,7 +16,7 @@ import pytest
 from django.db import connection, connections
 
 from approvals.execution import queries as execution_queries
-from approvals.execution.operations import executions, ready_actions
+from approvals.execution.operations import executions, ready_actions, release_check
 from approvals.requests.queries import approvals
 from console.execution import routes as edge
 from ledger.catalogue.operations import installation, registration
@@ -419,3 +419,16 @@ def test_a_payload_that_was_exchanged_at_rest_is_not_delivered(shop: Workshop, o
     with tenancy(shop.tenant):
         assert events.subject_state(shop.tenant, UUID(order["action_id"])) == "VALIDATED"
     assert attempts(shop, order) == 0
+
+
+# Plans
+
+
+@pytest.mark.parametrize("statement", [release_check._RELEASE_QUERY, release_check._LOCKED_QUERY])
+def test_a_release_is_planned_for_one_row(db: Any, statement: str):
+    """Where the planner expects many, a plan for any values looks dearer than one for these, and each release is
+    planned anew, which takes longer than reading it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {statement}")
+        [[[found]]] = cursor.fetchall()
+    assert found["Plan"]["Plan Rows"] == 1
