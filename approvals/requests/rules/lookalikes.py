@@ -4,7 +4,8 @@
 2. A letter imitates where its word mixes scripts. Latin beside Chinese, Japanese or Korean letters is ordinary.
 3. A word of another script that could be read as an ASCII word imitates it, unless it stands among words of its own
    script, or is part of an address. A Latin word that could be read as another one does too.
-4. Any other sign that looks like ASCII imitates it, but for the punctuation of prose and of a script.
+4. Any other sign that looks like ASCII imitates it, but for the punctuation of prose and of a script. In an address or
+   code, punctuation of prose imitates too, unless it is the quotation marks around it.
 5. Marks drawn over a letter or around it, repeated or heaped marks, and marks without a letter change what is seen.
 
 Ordinary text in any language has none of these. All of it is one pass over the text.
@@ -34,6 +35,8 @@ _PROSE: Final = frozenset(
 _DASHES: Final = "\u2010\u2011\u2012\u2013\u2014\u2212"
 _CODE: Final = re.compile(rf"[/\\@_=<>|$]|^[{_DASHES}]+[^\W\d_]|[A-Za-z][{_DASHES}]\d|\d[{_DASHES}][A-Za-z]")
 _TOKEN: Final = re.compile(r"\S+")
+_QUOTES: Final = "\u2018\u2019\u201a\u201c\u201d\u201e\u2039\u203a\u00ab\u00bb"
+_QUOTING: Final = re.compile(rf"(?<![^\s(])[{_QUOTES}]|[{_QUOTES}](?=[.,;:!?)]*(?!\S))")
 _WORD: Final = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 _EASTERN: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "HALFWIDTH"})
 _ARABIC: Final = frozenset({"ARABIC-INDIC", "EXTENDED"})
@@ -64,9 +67,11 @@ def imitations(text: str) -> frozenset[int]:
         return frozenset()
     places = {place for place, each in enumerate(text) if each.isalnum() and _imitates_alone(text, place)}
     words: list[_Word] = []
+    quoting = [found.start() for found in _QUOTING.finditer(text)]
+    around = frozenset(quoting if len(quoting) > 1 else ())
     for token in _TOKEN.finditer(text):
         if not token.group().isascii():
-            places.update(token.start() + place for place in _signs(token.group()))
+            places.update({token.start() + place for place in _signs(token.group())} - around)
             words += _words(token.group(), token.start())
         else:
             words.append(_Word(token.start(), "", frozenset(), False))

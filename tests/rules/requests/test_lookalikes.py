@@ -28,6 +28,8 @@ from approvals.requests.rules.rendering import mark_hidden, marked_characters, r
         ("http\u30ce\u30ceevil.example", "\u30ce\u30ce"),
         ("rm \u2013rf /srv", "\u2013"),
         ("EX\u2011100", "\u2011"),
+        ("order/EX-1\u201d", "\u201d"),
+        ("name=\u201croot\u201d/x", "\u201c\u201d"),
         ("ops\u2010team@corp.example", "\u2010"),
         ("\u09ea", "\u09ea"),
         ("\uff11\uff12", "\uff11\uff12"),
@@ -57,6 +59,7 @@ def test_a_character_that_could_be_read_as_another_is_marked(text: str, marked: 
         "שלום עולם",
         "مرحبا ٥ عالم",
         "It’s “quoted” – and — so… 10–12 × 3 m²",
+        "Duplicate effect (“issue_refund on order/EX-1”), „order/EX-2“; «a_b».",
     ],
 )
 def test_ordinary_text_has_no_mark(text: str):
