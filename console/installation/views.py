@@ -8,13 +8,15 @@ from django.shortcuts import render
 from console.edge.http import TenantRequest, in_tenant
 from console.telemetry import health
 
-FAMILIES = {"in_order": "true", "failed": "false", "unknown": "unknown"}
-WORDS = {"in_order": "In order", "failed": "Failed", "unknown": "Not known"}
+FAMILIES = {"failed": "false", "unknown": "unknown", "in_order": "true"}
+WORDS = {"failed": "Failed", "unknown": "Not known", "in_order": "In order"}
+FIRST_TO_LAST = tuple(WORDS)
 
 
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
-    checks = health.installation_status()
+    """List all checks; what failed comes first, then what is not known."""
+    checks = sorted(health.installation_status(), key=lambda check: FIRST_TO_LAST.index(check.state))
     rows = [(check, FAMILIES[check.state], WORDS[check.state]) for check in checks]
-    failed = sum(check.state == "failed" for check in checks)
-    return render(request, "installation/status.html", {"rows": rows, "failed": failed})
+    counts = {state: sum(check.state == state for check in checks) for state in WORDS}
+    return render(request, "installation/status.html", {"here": "installation", "rows": rows, "counts": counts})

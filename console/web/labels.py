@@ -318,8 +318,11 @@ GUIDES: Final[dict[str, str]] = {
     "ledger": "ledger",
     "audit": "ledger",
     "people": "people",
+    "me": "people",
+    "notices": "approvals",
+    "installation": "health",
 }
-"""The guide about each part of the console, by its entry in the rail."""
+"""The guide about each part of the console, by the part that a page says it belongs to."""
 KEY_KINDS: Final[dict[str, str]] = {"agent": "Agent", "exec": "Executor", "oper": "Operator", "audit": "Auditor"}
 """What a key of each kind is for."""
 SUBJECTS: Final[dict[str, str]] = {
