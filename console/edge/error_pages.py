@@ -14,6 +14,7 @@ from django.shortcuts import render
 from django.template.loader import get_template
 
 from console.edge import problems
+from console.edge.form_pages import find_page
 from console.edge.http import enter_any_tenant
 from ledger.db import tenancy
 
@@ -30,7 +31,7 @@ def access_denied(request: HttpRequest, exception: Exception | None = None) -> H
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form without the token of this session; its content was not read."""
-    return _render_framed(request, "403.html", 403)
+    return _render_framed(request, "form_expired.html", 403, sent_to=request.path, form_page=find_page(request.path))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -46,15 +47,15 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _render_framed(request: HttpRequest, name: str, status: int) -> HttpResponse:
+def _render_framed(request: HttpRequest, name: str, status: int, **shown: str) -> HttpResponse:
     if request.path.startswith(("/api/", "/static/")):
-        return render(request, name, status=status)
+        return render(request, name, shown, status=status)
     try:
         tenant = enter_any_tenant(request)
         if tenant is not None:
             with tenancy(tenant.id, reads_only=True):
-                return render(request, name, status=status)
+                return render(request, name, shown, status=status)
     except Exception:
         log.warning("an error page could not be drawn in its frame", exc_info=True)
         vars(request).pop("caller", None)
-    return render(request, name, status=status)
+    return render(request, name, shown, status=status)

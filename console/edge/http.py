@@ -95,7 +95,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
                 with request_tenancy(request, request.tenant.id):
                     require_second_factor(request, request.caller)
                     if roles and not request.caller.roles & frozenset(roles):
-                        raise NotAllowed(f"Only {' and '.join(f'{role}s' for role in roles)} may do this.")
+                        raise NotAllowed(_only_for(roles))
                     return answer(request, *args, **kwargs)
 
             def read_caller() -> None:
@@ -170,9 +170,17 @@ def enter_any_tenant(request: Any) -> Tenant | None:
     return tenant
 
 
+def _only_for(roles: tuple[str, ...]) -> str:
+    *others, last = (role if role == "compliance" else f"{role}s" for role in roles)
+    return f"Only {', '.join(others)}{' and ' if others else ''}{last} may do this."
+
+
 def _render_refusal(request: TenantRequest, refusal: Refused) -> HttpResponse:
+    context: dict[str, Any] = {"refusal": refusal, "back": _previous_address(request)}
+    if request.method in ("GET", "HEAD"):
+        context |= {"refused_title": "Access denied" if refusal.status == 403 else "Not shown", "is_read": True}
     name = "_refusal.html" if request.htmx else "refused.html"
-    return render(request, name, {"refusal": refusal, "back": _previous_address(request)}, status=refusal.status)
+    return render(request, name, context, status=refusal.status)
 
 
 def record_page_view(request: TenantRequest, kind: str, thing_id: UUID, about_id: UUID | None = None) -> None:
@@ -202,6 +210,6 @@ def is_own_address(request: HttpRequest, address: str) -> bool:
 
 
 def _previous_address(request: TenantRequest) -> str:
-    """The address that the person came from, if it is a page of the console; else Home."""
+    """The address that the person came from, if it is a page of the console; "" if there is none."""
     before = request.headers.get("Referer", "")
-    return before if is_own_address(request, before) else f"/t/{request.tenant.slug}/"
+    return before if is_own_address(request, before) else ""

@@ -122,8 +122,17 @@ def test_an_expired_form_keeps_the_frame(stage, monkeypatch):
     answer = operator.client.post(f"/t/{stage.slug}/freezes/place", {"what": "tenant:", "reason": "A drill."})
     assert answer.status_code == 403
     said = words(answer.content.decode())
-    assert "Access denied Your role does not allow this, or the form expired." in said
+    assert "Form expired Nothing was changed: this form is from an earlier session. Open its page again" in said
+    assert f'href="/t/{stage.slug}/freezes"' in answer.content.decode()
     assert "Approvals Cases Incidents" in said
+
+
+def test_a_page_of_other_roles_says_whose_it_is(stage):
+    answer = visitor(stage, "operator").client.get(f"/t/{stage.slug}/audit/exports")
+    assert answer.status_code == 403
+    said = words(answer.content.decode())
+    assert "Access denied Only administrators and compliance may do this. FORBIDDEN Go to Home" in said
+    assert "Nothing was changed" not in said
 
 
 # What goes over the wire

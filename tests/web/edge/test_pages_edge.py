@@ -187,7 +187,7 @@ def test_an_expired_form_gets_a_page_of_the_console(stage):
     strict = Client(enforce_csrf_checks=True)
     answer = strict.post("/sign-in", {"username": "x", "password": "y"})
     assert answer.status_code == 403
-    assert b"the form expired" in answer.content
+    assert b"this form is from an earlier session, or this browser keeps no cookies." in answer.content
 
 
 def test_a_missing_page_gets_a_page_of_the_console(stage):
