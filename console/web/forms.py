@@ -203,8 +203,7 @@ _SCOPES = (
     ("tool", "Tool"),
     ("agent", "Agent"),
     ("system", "System"),
-    ("tenant", "This tenant"),
-    ("all", "Everything"),
+    ("tenant", "Everything in this tenant"),
 )
 
 

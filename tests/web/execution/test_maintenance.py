@@ -112,8 +112,8 @@ def test_every_page_and_the_status_tell_of_it_until_it_has_ended(stage: Any):
     operator = visitor(stage, "operator")
     assert "Under maintenance" not in words(operator.page("approvals"))
     begin()
-    told = f"Under maintenance. {REASON} No new actions start until it has ended; what is approved waits."
-    assert told in words(visitor(stage, "compliance").page("audit"))
+    told = "No new actions start until it has ended. What is approved waits, and may expire meanwhile."
+    assert f"Under maintenance. {told} Reason: {REASON}" in words(visitor(stage, "compliance").page("audit"))
     [check] = [each for each in health.look_at_installation().checks if each.code == "MAINTENANCE"]
     assert check.state == "failed"
     assert check.detail.endswith(f"no execution starts. {REASON}")

@@ -23,7 +23,6 @@ def in_force(stage):
     ("scope", "value", "said"),
     [
         ("tenant", "elsewhere", "A freeze of this tenant or of everything has no name"),
-        ("all", "prod", "A freeze of this tenant or of everything has no name"),
         ("tool", "", "Enter the exact name of what to freeze."),
     ],
 )
@@ -38,6 +37,15 @@ def test_an_impossible_freeze_is_refused(stage, scope, value, said):
     assert refused.status_code == 422
     assert refused.json()["detail"].startswith(said[:40])
     assert in_force(stage) == []
+
+
+def test_a_frozen_tenant_is_told_of_on_every_page_in_words(stage):
+    operator = visitor(stage, "operator")
+    operator.post("freezes/place", what="tenant:", reason="The shop moves")
+    said = words(operator.page("actions"))
+    assert "Frozen: everything in this tenant. No new actions start; placed" in said
+    assert "Reason: The shop moves" in said
+    assert "Tenant everything in it The shop moves" in words(operator.page("freezes"))
 
 
 @pytest.mark.parametrize(
