@@ -101,7 +101,11 @@ def _frame(request: Any) -> dict[str, Any]:
         "lacks_factor": lacks_second_factor(request.user, request.caller.roles),
         "freezes": facts.freezes,
         "stops": [freeze for freeze in facts.freezes if freeze.scope in EVERYTHING],
-        "person": {"name": request.caller.name, "roles": ", ".join(sorted(request.caller.roles)) or "no role"},
+        "person": {
+            "id": request.caller.actor.id,
+            "name": request.caller.name,
+            "roles": ", ".join(sorted(request.caller.roles)) or "no role",
+        },
     }
 
 

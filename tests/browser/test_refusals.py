@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.scenes import PASSWORD
+
 SEEN = """(() => {
   const refusal = document.querySelector("[data-refused]");
   const box = refusal?.getBoundingClientRect();
@@ -83,3 +85,54 @@ def test_a_refusal_that_is_swapped_in_takes_the_focus(people, site):
 
 TALLER_THAN_THE_WINDOW = "<p>Nothing to see.</p>" * 200
 FRAGMENT = TALLER_THAN_THE_WINDOW + '<p class="notice" data-refused role="alert">Nothing was changed.</p>'
+
+
+def test_what_was_typed_is_back_where_it_stood_after_a_session_that_had_ended(people, site):
+    case = site.stage.case(amount=99)
+    operator = people().sign_in("operator")
+    page = operator.page
+    operator.go(f"cases/{case.id}")
+    way = page.locator("details.way", has_text="Close unresolved")
+    way.locator("summary").click()
+    way.get_by_label("Reason").fill("Finance keeps the difference.")
+    way.get_by_label("Evidence").fill("FIN-204")
+    way.get_by_label("Confirm with your password").fill(PASSWORD)
+    end_session(page)
+    page.get_by_role("button", name="Propose: close unresolved").click()
+    sign_in_again(page, site, "operator")
+    told = "Nothing was recorded: this was sent after your session had ended. What you typed is back in the form."
+    page.get_by_role("alert").get_by_text(told).wait_for()
+    assert page.url.endswith(f"/cases/{case.id}")
+    assert way.get_by_label("Reason").input_value() == "Finance keeps the difference."
+    assert way.get_by_label("Evidence").input_value() == "FIN-204"
+    assert way.get_by_label("Confirm with your password").input_value() == ""
+    # Once only, and not to somebody else.
+    operator.go(f"cases/{case.id}")
+    assert way.get_by_label("Reason").input_value() == ""
+
+
+def test_an_approval_page_says_that_its_reader_is_signed_out_and_keeps_the_reason(people, site):
+    approval = site.stage.approval(site.stage.propose())
+    reviewer = people().sign_in("reviewer")
+    page = reviewer.page
+    reviewer.go(f"approvals/{approval.id}")
+    page.locator("form[data-confirmed=yes]").wait_for()
+    page.get_by_label("Reason").fill("The photo shows the damage.")
+    end_session(page)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.get_by_text("You are signed out. Sign in again; your reason is kept.").wait_for()
+    assert page.get_by_role("button", name="Approve refund").is_disabled()
+    page.get_by_role("link", name="Sign in again").click()
+    sign_in_again(page, site, "reviewer")
+    page.locator("form[data-confirmed=yes]").wait_for()
+    assert page.get_by_label("Reason").input_value() == "The photo shows the damage."
+
+
+def end_session(page):
+    page.context.clear_cookies(name="sessionid")
+
+
+def sign_in_again(page, site, role):
+    page.get_by_label("Email").fill(site.stage.person(role).user.username)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()

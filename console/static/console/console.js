@@ -33,7 +33,8 @@ function write(element, text) {
 function tick() {
   for (const time of all("time[data-ago]")) {
     const passed = (now() - Date.parse(time.dateTime)) / 1000;
-    write(time, Math.abs(passed) < 1 ? "just now" : passed < 0 ? `in ${span(-passed)}` : `${span(passed)} ago`);
+    if ("for" in time.dataset) write(time, span(Math.max(0, passed)));
+    else write(time, Math.abs(passed) < 1 ? "just now" : passed < 0 ? `in ${span(-passed)}` : `${span(passed)} ago`);
   }
   for (const time of all("time[data-until]")) {
     const until = Date.parse(time.dateTime);
@@ -302,6 +303,51 @@ document.addEventListener("click", (event) => {
   text.setSelectionRange(before, before + (lines[link.dataset.line - 1] ?? "").length);
   text.scrollTop = (text.scrollHeight / lines.length) * Math.max(0, link.dataset.line - 4);
 });
+
+/* What was typed --------------------------------------------------------- */
+
+// A form that is sent after the session has ended is not read. What was typed in it stays in this window, and is put back
+// once the same person is on its page again.
+const UNSENT = "unsent";
+const UNSENT_FOR_MS = 3600_000;
+const typed = (form) => [...form.elements].filter((field) => field.matches("textarea, select, input[type=text]:not([readonly], [autocomplete=one-time-code])"));
+const nameOf = (field) => field.id || field.name;
+const formKey = (form) => JSON.stringify([new URL(form.action).pathname, ...typed(form).map(nameOf)]);
+const posting = () => all("#main form").filter((form) => form.method === "post");
+
+document.addEventListener("formdata", (event) => {
+  const form = event.target;
+  if (!document.body.dataset.stream || form.method !== "post" || !form.closest("#main")) return;
+  const fields = typed(form).map((field) => [nameOf(field), field.value]);
+  const kept = { person: document.body.dataset.person, at: Date.now(), path: new URL(form.action).pathname, key: formKey(form), fields };
+  sessionStorage.setItem(UNSENT, JSON.stringify(kept));
+});
+
+function putBack() {
+  const kept = JSON.parse(sessionStorage.getItem(UNSENT) ?? "null");
+  const unread = document.querySelector("[data-unsent]");
+  if (kept && unread && new URL(unread.dataset.unsent, location).pathname === kept.path) {
+    return sessionStorage.setItem(UNSENT, JSON.stringify({ ...kept, isUnsent: true }));
+  }
+  // Between signing in and the page there are others, without a frame.
+  if (!kept || !document.body.dataset.stream) return;
+  const isOver = !kept.isUnsent || kept.person !== document.body.dataset.person || Date.now() - kept.at > UNSENT_FOR_MS;
+  const form = isOver ? null : posting().find((each) => formKey(each) === kept.key);
+  if (isOver || form) sessionStorage.removeItem(UNSENT);
+  if (!form) return;
+  const before = new Map(kept.fields);
+  for (const field of typed(form)) if (!field.value || field.matches("select")) field.value = before.get(nameOf(field));
+  for (let part = form.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  const notice = document.createElement("p");
+  notice.className = "notice";
+  notice.dataset.kind = "caution";
+  notice.setAttribute("role", "alert");
+  notice.textContent = "Nothing was recorded: this was sent after your session had ended. What you typed is back in the form.";
+  form.prepend(notice);
+  notice.tabIndex = -1;
+  notice.focus({ preventScroll: true });
+  notice.scrollIntoView({ block: "center" });
+}
 
 /* Inspector -------------------------------------------------------------- */
 
@@ -627,6 +673,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches?.("[data-presence]")) event.preventDefault();
 });
 
+putBack();
 showRefusal();
 enterItem();
 showPicked();

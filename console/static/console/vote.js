@@ -39,26 +39,40 @@
     line.hidden = !sentence;
   }
 
-  // The page and the record no longer agree: nothing can be sent, and what was typed is kept for the fresh page.
-  function stale(form) {
+  // Nothing can be sent from this page any more: it leads to a fresh one, and what was typed is kept for that.
+  function lead(form, sentence, link) {
     keep(form);
     for (const button of buttons(form)) button.disabled = true;
     form.closest("[data-part]")?.querySelector("[data-changed]")?.remove();
     const line = form.querySelector("[data-signing-state]");
     const again = document.createElement("a");
     again.href = location.pathname + location.search;
-    again.textContent = "Read it again; your reason is kept.";
-    line.replaceChildren("This changed while you were reading. ", again);
+    again.textContent = link;
+    line.replaceChildren(`${sentence} `, again);
     line.dataset.kind = "stale";
     line.hidden = false;
     form.dataset.confirmed = "no";
   }
 
+  // The page and the record no longer agree.
+  const stale = (form) => lead(form, "This changed while you were reading.", "Read it again; your reason is kept.");
+
+  class SignedOut extends Error {}
+
+  // Without a session every address leads to the page for signing in.
+  async function fetched(address, options) {
+    const answer = await fetch(address, options);
+    if (answer.redirected) throw new SignedOut("You are signed out. Nothing was sent.");
+    return answer;
+  }
+
+  const signedOut = (form) => lead(form, "You are signed out.", "Sign in again; your reason is kept.");
+
   async function confirmed(form) {
     const held = form.elements;
     const own = crypto.subtle ? await digest(form) : held.rendering_digest.value;
     if (own !== held.rendering_digest.value) return false;
-    const answer = await fetch(form.dataset.shownAt, { headers: { Accept: "application/json", "X-Automatic": "yes" } });
+    const answer = await fetched(form.dataset.shownAt, { headers: { Accept: "application/json", "X-Automatic": "yes" } });
     if (!answer.ok) return null;
     const now = await answer.json();
     return now.state === "REQUESTED" && now.rendering_digest === own && now.covers === held.covers.value
@@ -67,8 +81,9 @@
 
   async function check(form) {
     if (form.dataset.confirmed === "no" || form.dataset.signing) return;
-    const good = await confirmed(form).catch(() => null);
+    const good = await confirmed(form).catch((fault) => (fault instanceof SignedOut ? fault : null));
     if (form.dataset.signing) return;
+    if (good instanceof SignedOut) return signedOut(form);
     if (good === false) return stale(form);
     if (good === null) return say(form, "The console does not answer; nothing can be sent until it does.");
     if (form.dataset.confirmed === "yes") return;
@@ -108,7 +123,7 @@
     const body = new FormData(form);
     body.set("verdict", verdict);
     body.delete("password");
-    const answer = await fetch(form.dataset.challengeAt, { method: "POST", body, headers: { Accept: "application/json" } });
+    const answer = await fetched(form.dataset.challengeAt, { method: "POST", body, headers: { Accept: "application/json" } });
     const told = await answer.json().catch(() => ({ detail: "The console did not answer. Try again." }));
     if (answer.ok) return told;
     if (answer.status === 409) form.dataset.confirmed = "no";
@@ -159,6 +174,7 @@
       send(form, verdict);
     } catch (fault) {
       delete form.dataset.signing;
+      if (fault instanceof SignedOut) return signedOut(form);
       say(form, reasons[fault.name] ?? fault.message);
       if (form.dataset.confirmed === "no") stale(form);
       else if (AGAINST.includes(verdict)) withoutSignature(form, verdict);
@@ -220,7 +236,7 @@
       say(form, "Asking the console what is to be signed.");
       const body = new FormData(form);
       body.delete("password");
-      const answer = await fetch(form.dataset.challengeAt, { method: "POST", body, headers: { Accept: "application/json" } });
+      const answer = await fetched(form.dataset.challengeAt, { method: "POST", body, headers: { Accept: "application/json" } });
       // The page is old: sent as it is, it is refused and comes back as the case is now, with all that was typed.
       if (answer.status === 409) return form.requestSubmit(submitter);
       const challenge = await answer.json().catch(() => ({ detail: "The console did not answer. Try again." }));
@@ -231,6 +247,8 @@
       form.elements.assertion.value = JSON.stringify(assertion);
       form.requestSubmit(submitter);
     } catch (fault) {
+      // Sent all the same, it leads to signing in and back, with all that was typed.
+      if (fault instanceof SignedOut) return form.requestSubmit(submitter);
       delete form.dataset.signing;
       say(form, reasons[fault.name] ?? fault.message);
     }
