@@ -36,22 +36,23 @@ def describe_log(found: log.LogStanding, *, at: datetime) -> LogStatus:
     if found.size is None or found.signed_size is None or found.signed_at is None:
         late = timedelta(seconds=lag.oldest_s or 0.0)
         why = "No checkpoint has been signed yet."
-        return LogStatus(
-            word="no checkpoint", at=at - late if lag.is_late else None, is_wrong=lag.is_late, why=why, waiting=waiting,
-            unsigned=0,
-        )  # fmt: skip
+        if lag.is_late:
+            word, since = "no checkpoint, first event", at - late
+        else:
+            word, since = "no checkpoint", None
+        return LogStatus(word=word, at=since, is_wrong=lag.is_late, why=why, waiting=waiting, unsigned=0)
     unsigned = found.size - found.signed_size
     if lag.is_late:
         late = timedelta(seconds=max(lag.oldest_s or 0.0, lag.unsigned_s or 0.0))
         why = "Events are not sequenced yet. No irreversible action is released meanwhile."
         return LogStatus(
-            word="no checkpoint since", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
+            word="log signed up to", at=at - late, is_wrong=True, why=why, waiting=waiting, unsigned=unsigned
         )
     seen_at = max(found.signed_at, found.reported_at or found.signed_at)
     if at - seen_at > SILENT:
         why = "The sequencer has not reported since then."
         return LogStatus(
-            word="log silent since", at=seen_at, is_wrong=True, why=why, waiting=waiting,
+            word="sequencer last seen", at=seen_at, is_wrong=True, why=why, waiting=waiting,
             unsigned=unsigned,
         )  # fmt: skip
     why = "The latest signed checkpoint covers everything except current writes."

@@ -71,6 +71,12 @@ def moment(context: dict[str, Any], at: datetime | None) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
+def lasting(context: dict[str, Any], since: datetime) -> SafeString:
+    """The time for which something has lasted: `8 s`, for sentences with "for"."""
+    return _time_element(since, "data-ago data-for", span(max(context["as_of"] - since, timedelta(0))))
+
+
+@register.simple_tag(takes_context=True)
 def clock(context: dict[str, Any], at: datetime) -> SafeString:
     """Return a time of day, for sequences where seconds matter; with the day only if it differs."""
     form = "%H:%M:%S" if at.astimezone(UTC).date() == context["as_of"].astimezone(UTC).date() else "%d %b %H:%M:%S"
@@ -304,9 +310,13 @@ def _part(template: str, places: tuple[Any, ...], here: str) -> SafeString:
 def stamp(at: datetime | None, *, as_of: datetime) -> SafeString:
     if at is None:
         return mark_safe('<span class="muted">never</span>')
+    return _time_element(at, "data-ago", ago(as_of - at))
+
+
+def _time_element(at: datetime, attributes: str, words: str) -> SafeString:
     beside = _in_zone(at).strftime("%d %b %H:%M")
     return mark_safe(
-        f'<time datetime="{_iso(at)}" title="{_absolute(at)}" data-ago data-at="{beside}">{ago(as_of - at)}</time>'
+        f'<time datetime="{_iso(at)}" title="{_absolute(at)}" {attributes} data-at="{beside}">{words}</time>'
     )
 
 

@@ -109,7 +109,7 @@ def test_a_local_write_that_went_wrong_marks_its_workspace_dirty_until_it_is_wri
     assert shop.state(wrong) == "REVIEW_REQUIRED"
     assert dirty_by(wrong) == wrong
     assert "this action left document/notes/today.md in a state that nobody can vouch for" in shown(f"actions/{wrong}")
-    assert "Workspace dirty since" in shown(target)
+    assert "Workspace dirty for" in shown(target)
 
     case = shop.case_of(wrong)
     assert case is not None

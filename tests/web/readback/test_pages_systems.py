@@ -56,7 +56,7 @@ def test_a_system_that_answers_shows_its_latency(stage):
 def test_a_system_that_is_down_shows_the_reason_and_the_next_attempt(stage):
     asked(stage, 5, unanswered="Connection refused")
     said = words(visitor(stage, "operator").page(PATH))
-    for part in ("Consecutive failures 5: Connection refused", "Down since", "next attempt", "paused."):
+    for part in ("Consecutive failures 5: Connection refused", "Down for", "next attempt", "paused."):
         assert part in said
     assert "shop down" in words(visitor(stage, "operator").page())
 
