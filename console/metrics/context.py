@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -51,6 +51,8 @@ _BEYOND: Final = "longer"
 LEAST_POINTS: Final = 3
 FEW: Final = 20
 """Under so many cases a share is told as two counts: a percentage would promise more than they bear out."""
+BEHIND_AFTER: Final = timedelta(minutes=2)
+"""Counts that go up to a moment longer ago say so on Home."""
 _BANDS: Final = (
     ("verified_success", "Verified", "true"),
     ("unchanged", "No change needed", "ended"),
@@ -291,13 +293,21 @@ def _table(figure: MetricFigure, points: Sequence[DrawnPoint]) -> SafeString:
 
 
 def last_day(tenant: Tenant, *, at: datetime) -> dict[str, Any]:
-    """The actions executed in the last 24 hours by present outcome, as a strip, and how many were over their SLA."""
+    """The actions executed in the last 24 hours by present outcome, as a strip, how many were over their SLA, and up to
+    when they are counted if that is a while ago or never.
+    """
+    counted_to = queries.counted_to(tenant.id)
     period, about = period_named("day", at=at), MetricFilter()
     counted = queries.count_by(tenant.id, since=period.since, until=period.until, span=period.span, about=about)
     counts = counted.get((), {})
     overdue = counts.get("pending_over_sla", 0)
     href = actions_href(tenant.slug, "pending_over_sla", period.since, period.until, about)
-    return _by_outcome(tenant.slug, counts, period, about, draw_strip) | {"overdue": overdue, "overdue_href": href}
+    return _by_outcome(tenant.slug, counts, period, about, draw_strip) | {
+        "overdue": overdue,
+        "overdue_href": href,
+        "counted_to": counted_to,
+        "is_behind": counted_to is None or at - counted_to > BEHIND_AFTER,
+    }
 
 
 def _by_outcome(
