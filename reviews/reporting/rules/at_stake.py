@@ -93,5 +93,5 @@ def describe_stake(cases: Iterable[tuple[Mapping[str, Any], MoneyDifference | No
         elif wanted is not None:
             unknown.append(MoneyDifference(wanted, str(asked["currency"]).upper()))
     totals = [format_totals((each.amount, each.currency) for each in part) for part in (more, less, unknown)]
-    parts = (_TOO_MUCH, _TOO_LITTLE, "{} requested, outcome not known")
+    parts = (_TOO_MUCH, _TOO_LITTLE, "{} requested, actual amount not known")
     return "; ".join(text.format(total) for text, total in zip(parts, totals, strict=True) if total)

@@ -75,7 +75,7 @@ def test_the_stake_is_summed_by_direction_with_unknown_amounts_apart() -> None:
     more, less = MoneyDifference(Decimal("423.00"), "EUR"), MoneyDifference(Decimal("-35.00"), "EUR")
     same = MoneyDifference(Decimal(0), "EUR")
     told = describe_stake([(ASKED, more), (ASKED, less), (ASKED, same), (ASKED, None), ({}, None)])
-    assert told == "423.00 EUR too much; 35.00 EUR too little; 47.00 EUR requested, outcome not known"
+    assert told == "423.00 EUR too much; 35.00 EUR too little; 47.00 EUR requested, actual amount not known"
     assert describe_stake([(ASKED, same), ({}, None)]) == ""
 
 

@@ -261,7 +261,7 @@ def test_money_of_an_action_that_nobody_started_is_not_at_stake(cashier: Counter
     shown = words(visitor_of(cashier).page("cases"))
     assert "Fail closed" in shown
     assert "At stake" not in shown
-    assert "outcome not known" not in words(visitor_of(cashier).page())
+    assert "actual amount not known" not in words(visitor_of(cashier).page())
 
 
 def test_a_recheck_of_a_corrected_action_finds_the_same_and_no_contradiction(
