@@ -226,7 +226,7 @@ def event_rows(
             "family": "",
             "icon": _icon(event.kind),
             "actor": names.get(event.actor_id, event.actor_kind),
-            "detail": _note_line(detail or {}, names, called or {}),
+            "detail": _case_reason(event.kind, detail) or _note_line(detail or {}, names, called or {}),
             "href": "",
             "at": event.at,
         }
@@ -236,6 +236,11 @@ def event_rows(
 
 def _icon(kind: str) -> str:
     return EVENT_KINDS[kind].icon if kind in EVENT_KINDS else "dot"
+
+
+def _case_reason(kind: str, detail: dict[str, Any] | None) -> str:
+    """The reason for which a case was opened, in words; "" for any other event."""
+    return labels.case_reason_label(detail["reason"]) if kind == "case_opened" and detail else ""
 
 
 def _note_line(detail: dict[str, Any], names: dict[UUID, str], called: dict[str, str]) -> str:
@@ -268,7 +273,7 @@ def _event_row(
         "family": family,
         "icon": f"state-{family}" if moved else _icon(event.kind),
         "actor": record.names.get(event.actor_id, event.actor_kind),
-        "detail": (labels.case_reason_label(detail["reason"]) if event.kind == "case_opened" else _detail_text(detail)),
+        "detail": _case_reason(event.kind, detail) or _detail_text(detail),
         "href": record.page("action-entry", record.action.id, event.seq),
         "at": event.at,
     }

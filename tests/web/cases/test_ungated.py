@@ -55,6 +55,7 @@ def test_a_refund_outside_the_gate_opens_one_case_with_the_change_as_evidence(wa
         "Open incident",
     ):
         assert part in page, part
+    assert "UNGATED_EFFECT" not in page
     queue = watched.operator.client.get("/t/orchid/cases").content.decode()
     assert "Change without a recorded action" in queue
 
