@@ -169,7 +169,7 @@ def _page(request: TenantRequest, form: MailPreferencesForm, *, status: int = 20
 
 def _way(name: str, word: str, is_there: bool) -> str:
     if name == "push":
-        return f"{word} are told, those that a person switched on" if is_there else f"{word} are told nothing"
+        return f"{word} that a person has switched on are notified" if is_there else f"{word} are not notified"
     return f"{word} has an address" if is_there else f"{word} has no address"
 
 

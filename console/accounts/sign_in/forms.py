@@ -56,6 +56,11 @@ class SignInForm(LoginForm):
 class PasswordChangeForm(ChangePasswordForm):
     """The current password and a new one; a wrong current password counts towards the lock of the sign-in."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs.pop("placeholder", None)
+
     def clean_oldpassword(self) -> str:
         given: str = self.cleaned_data["oldpassword"]
         if not get_adapter().reauthenticate(self.user, given):
