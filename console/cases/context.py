@@ -67,7 +67,7 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
     history = events.history(tenant.id, case.id)
     policy = recovery_decision(record)
     said = report_on(action, record.entry, facts=record.facts)
-    label, definition = labels.DISCREPANCIES.get(case.discrepancy, (labels.case_reason_label(case.reason), ""))
+    label, definition = labels.DISCREPANCIES.get(case.discrepancy, labels.undetermined_case(case.reason))
     book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
     return {
         "row": case,
@@ -177,7 +177,7 @@ def _choices(record: ActionRecord, case: Case, caller: Caller, *, at: datetime) 
         "why_not": why_not,
         "signing": sign,
         "ways": _with_a_form(ways),
-        "suggested": suggest_resolution(ways, case.discrepancy),
+        "suggested": suggest_resolution(ways, case.discrepancy, case.reason),
         "may_verify": any(str(each) == _ONE_CLICK for each in allowed),
         "lookup_note": describe_consequence(held, Resolution.VERIFY_AGAIN) if held.lookup else "",
         "proposed": _proposal(record, case, held, sign["policy"]) if case.state == "AWAITING_SECOND" else None,
@@ -306,8 +306,10 @@ def case_sentence(record: ActionRecord, discrepancy: str) -> str:
     return ""
 
 
-def suggest_resolution(ways: Iterable[Mapping[str, Any]], discrepancy: str) -> dict[str, Any] | None:
-    """The usual resolution of the finding, among those allowed now."""
+def suggest_resolution(ways: Iterable[Mapping[str, Any]], discrepancy: str, reason: str) -> dict[str, Any] | None:
+    """The usual resolution of the finding, among those allowed now; None where no reading can be compared."""
+    if reason == "UNREADABLE":
+        return None
     offered: dict[str, dict[str, Any]] = {choice["code"]: choice for group in ways for choice in group["choices"]}
     for code in (*_USUAL.get(discrepancy, ()), *_LOOK_FIRST):
         if code in offered:

@@ -110,6 +110,10 @@ REASONS: Final[dict[str, str]] = {
     "CLAIM_MISMATCH": "Claim that does not match",
     "STANDING_APPROVAL_PAUSED": "A standing approval was paused",
 }
+UNREADABLE_CASE: Final = (
+    "The key of the payload or of the tool's answers is gone, or their bytes were altered. Until they can be opened, no"
+    " reading can be compared with them."
+)
 STANDING_APPROVALS: Final[dict[str, tuple[str, str]]] = {
     "PROPOSED": ("clock", "Requires second approver"),
     "ACTIVE": ("tick", "In force"),
@@ -487,6 +491,12 @@ def case_reason_label(code: str) -> str:
         if action and row.startswith("RT-")
         else REASONS.get(code, sentence_case(code))
     )
+
+
+def undetermined_case(reason: str) -> tuple[str, str]:
+    """The label of a case without a discrepancy, and its definition; "" where its label says all."""
+    definition = UNREADABLE_CASE if reason == "UNREADABLE" else ""
+    return case_reason_label(reason), definition
 
 
 def side_effect_class_label(code: str) -> str:

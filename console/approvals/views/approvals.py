@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from django.http import Http404, HttpResponse
@@ -18,14 +19,26 @@ from console.standing_approvals.context import time_box_notices
 from console.standing_approvals.time_box import time_box_panel
 from console.verbs.form import BodyForm
 from console.web.forms import VoteForm
+from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.refusals import Refused
+
+UNREADABLE: Final = (
+    "This request cannot be shown, so nobody can decide on it: its key is gone, or its bytes were altered."
+)
+UNREADABLE_HINT: Final = (
+    "It expires by itself, and nothing of it is executed. Tell whoever runs the servers: once the key database has its"
+    " key again, the request can be read."
+)
 
 
 @in_tenant()
 def approval(request: TenantRequest, approval_id: UUID) -> HttpResponse:
     """The page, which only reads; its own request (`report_presence`) records the opening."""
     found = approvals.approval(request.tenant.id, approval_id)
-    shown = erased_page(request, "approval", approval_id) or render_approval(request, approval_id, VoteForm())
+    try:
+        shown = erased_page(request, "approval", approval_id) or render_approval(request, approval_id, VoteForm())
+    except CannotOpen:
+        raise CannotOpen(UNREADABLE, hint=UNREADABLE_HINT) from None
     record_page_view(request, "approval", approval_id, found.action_id if found else None)
     return shown
 

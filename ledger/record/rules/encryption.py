@@ -16,7 +16,7 @@ NONCE_BYTES = 12
 
 
 class CannotOpen(Refused):
-    """The evidence cannot be opened: it was erased, or its key or place is not the right one."""
+    """The evidence cannot be opened: it was erased or altered, or its key is gone."""
 
     code = "EVIDENCE_UNREADABLE"
     status = 410

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.api_tenant import document
 from tests.support.browser_users import ballot, visitor, words
+from tests.support.lost_keys import forget_key
 
 
 def vote(stage, action_id, verdict, *, roles=("reviewer",), **changes):
@@ -211,3 +212,15 @@ def test_a_request_begins_with_its_risk_and_reason_and_the_preview_stands_before
     assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", words(head.split('data-part="facts"')[0]))
     assert "Refunded amount equals requested amount" in words(page)
     assert page.index('data-part="decide"') < page.index('data-part="payload"') < page.index('data-part="details"')
+
+
+def test_a_request_whose_key_is_gone_says_that_nobody_can_decide_on_it_and_what_follows(stage, run):
+    action_id = stage.propose()
+    forget_key(stage.tenant, run, str(action_id))
+    answer = visitor(stage, "reviewer").client.get(f"/t/{stage.slug}/approvals/{stage.approval(action_id).id}")
+    assert answer.status_code == 410
+    said = words(answer.content.decode())
+    assert (
+        "Not shown This request cannot be shown, so nobody can decide on it: its key is gone, or its bytes were"
+        " altered. It expires by itself, and nothing of it is executed." in said
+    )
