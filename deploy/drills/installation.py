@@ -7,6 +7,7 @@ when they end, as a supervisor would.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -29,6 +30,7 @@ from console.local import programs, servers
 from console.local.installation import ROOT
 from console.local.keys import ensure_keys, ensure_log_key
 from console.local.processes import Child, Program, ServiceUser, run_as_user, spawn, stop_children, wait_until
+from counterfoil.agent import Agent, Call
 from deploy.drills import pooler
 from deploy.drills.broker_servers import (
     RABBITMQ,
@@ -45,15 +47,7 @@ from deploy.drills.proxy import Proxy
 CONTRACTS = ROOT / "client" / "example" / "contracts"
 TOOLS = ("write_document", "delete_document")
 EXECUTORS = ("one", "two")
-HISTORY = """
-import sys, psycopg
-from benchmarks import history
-# All of them settled: nothing of them is left to do for workers, which find no case and no reading behind open ones.
-history.STORIES = (history.Story(10_000, history.STORIES[0].steps),)
-with psycopg.connect(sys.argv[1]) as connection:
-    [(tenant,)] = connection.execute("SELECT id FROM ledger_tenant WHERE slug = 'past'").fetchall()
-    history.fill(connection, tenant, int(sys.argv[2]), late=False)
-"""
+PAST = Path(__file__).with_name("past.py")
 
 
 class Broker(StrEnum):
@@ -102,9 +96,8 @@ class Shape:
     `archived` has both servers archive their log, `movable_clock` gives all its processes a clock that a drill puts
     forward, `founding` adds words to `bootstrap`, `settings` goes into every environment. Several `signers` are
     sequencers on hosts of their own, with the signer state on a server of its own.
-    `movable_clock` gives all its processes a clock that a drill puts forward, `founding` adds words to `bootstrap`.
     Several `signers` are sequencers on hosts of their own, with the signer state on a server of its own. `tree` is the
-    version that it begins with, and `history` the number of past actions, of a tenant of their own.
+    version that it begins with, and `history` the number of past actions, of the tenant `past`.
     """
 
     standby: Standby = Standby.NONE
@@ -247,6 +240,7 @@ class Installation:
         self.executors: dict[str, Child] = {}
         self.endings: list[tuple[str, int]] = []
         self.known: dict[str, Any] = {}
+        self.past: dict[str, Any] = {}
         self.clients: list[httpx.Client] = []
         self._environments: dict[str, Mapping[str, str]] = {}
         self._ended = threading.Event()
@@ -258,9 +252,10 @@ class Installation:
             place.mkdir(mode=0o700)
         ensure_keys(self.folder / "secrets")
         ensure_log_key(self.folder / "secrets")
-        credentials = self.folder / "secrets" / "systems" / "drill"
-        credentials.mkdir(mode=0o700)
-        (credentials / "documents.json").write_text("{}")
+        for tenant in ("drill", "past"):
+            credentials = self.folder / "secrets" / "systems" / tenant
+            credentials.mkdir(mode=0o700)
+            (credentials / "documents.json").write_text("{}")
         if self.shape.disk_mb is not None:
             mount_small_disk(self.record.primary.folder, self.shape.disk_mb)
         for server in (self.record.primary, self.keys, *([self.state] if len(self.shape.signers) > 1 else [])):
@@ -283,10 +278,10 @@ class Installation:
             self.pooler.wait(self.children["pooler"], "counterfoil")
         words = ("--tenant", "drill", "--messages", "pass", "--json", *self.shape.founding)
         self.known = json.loads(self.manage("bootstrap", *words))
-        if self.shape.history:
-            self.fill_history(self.shape.history)
         self.start_product()
         self.register()
+        if self.shape.history:
+            self.make_past(self.shape.history)
         self.start_executors()
         threading.Thread(target=self._supervise, daemon=True).start()
 
@@ -298,28 +293,43 @@ class Installation:
         }
         return self.manage("prepare_database", more=owner, tree=tree)
 
-    def fill_history(self, count: int) -> None:
-        """Give a tenant of its own so many past actions, as the benchmarks of the installation's version make them."""
-        self.manage("bootstrap", "--tenant", "past", "--messages", "pass", "--json")
-        address = self.record.primary.url(servers.SUPERUSER, "counterfoil")
-        program = Program(
-            name="history", argv=["", "-c", HISTORY, address, str(count)], log=self.log / "history.log", environment={}
+    def make_past(self, count: int) -> None:
+        """Give a tenant of its own so many past actions in all kinds of states (`past.py`)."""
+        self.past = json.loads(self.manage("bootstrap", "--tenant", "past", "--messages", "pass", "--json"))
+        self.register(self.past["keys"]["oper"])
+        text = "What was written."
+        (self.documents / "past.md").write_text(text)
+        (self.documents / "old.md").write_text("An outdated draft.")
+        calls = (
+            Call(
+                "write_document", {"path": "past.md", "text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+            ),
+            Call("delete_document", {"path": "old.md", "reason": "It is out of date."}),
         )
+        with httpx.Client(timeout=20) as http:
+            agent = Agent(url=self.url, key=self.past["keys"]["agent"], agent_id="clerk", http=http)
+            session = agent.open_session(goal="Tidy up.", ttl_seconds=3600)
+            made = [session.call(each).action_id for each in calls]
+        # Nobody takes up what is half made.
+        stop_children([self.children["worker"]])
+        address = self.record.primary.url(servers.SUPERUSER, "counterfoil")
+        argv = ["", "-P", str(PAST), address, str(count), *map(str, made)]
+        program = Program(name="past", argv=argv, log=self.log / "past.log", environment={})
         child = spawn(self.shape.tree.program(program))
         if child.process.wait() != 0:
-            raise DrillFailed(f"The history could not be made: {program.log.read_text()[-500:]}")
+            raise DrillFailed(f"The past could not be made: {program.log.read_text()[-500:]}")
+        print(program.log.read_text(), end="", flush=True)
+        self.restart("worker")
 
     def start_product(self) -> None:
         environment = self.environment()
-        # A version that knew of one queue only sends everything there.
-        queues = "due,tick" if self.shape.tree is OURS else "due,tick,celery"
         started = {
             **{name: self._sequencer(name) for name in self.shape.signers},
             **{
                 name: programs.web_program(port=port, environment=environment, log=self.log)
                 for name, port in self.webs.items()
             },
-            "worker": programs.worker_program(environment=environment, log=self.log, queues=queues),
+            "worker": self._worker(self.shape.tree),
             "bulk": programs.worker_program(
                 environment=environment, log=self.log, processes=1, name="bulk", queues="bulk"
             ),
@@ -331,6 +341,11 @@ class Installation:
             raise DrillFailed(f"A web process is not ready: {[self.readiness(name) for name in self.webs]}")
         if self.proxy is not None:
             self.proxy.start()
+
+    def _worker(self, tree: Tree) -> Program:
+        # A version that knew of one queue only sends everything there, and ours takes no queue that it does not know.
+        queues = "due,tick" if tree is OURS else "due,tick,celery"
+        return programs.worker_program(environment=self.environment(), log=self.log, queues=queues)
 
     def _sequencer(self, name: str) -> Program:
         environment = self.environment() | {
@@ -364,7 +379,8 @@ class Installation:
         if port is not None and self.proxy is not None and not self.proxy.take_out(port):
             raise DrillFailed(f"{name} still has connections.")
         stop_children([self.children[name]])
-        self.children[name] = spawn(tree.program(self.children[name].program))
+        program = self._worker(tree) if name == "worker" else self.children[name].program
+        self.children[name] = spawn(tree.program(program))
         if port is None:
             return
         if not wait_until(lambda: self.is_ready(name), within_s=120, every_s=0.2):
@@ -463,8 +479,9 @@ class Installation:
 
     # Callers
 
-    def machine(self, kind: str) -> httpx.Client:
-        key = self.known["keys"][kind]
+    def machine(self, kind: str, known: Mapping[str, Any] | None = None) -> httpx.Client:
+        """A caller with the key of that kind, of the drill's tenant if no other is given."""
+        key = (known or self.known)["keys"][kind]
         return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20)
 
     def person(self, role: str) -> tuple[httpx.Client, str]:

@@ -5,7 +5,8 @@
 Begins as an installation of the earlier version, two web processes behind a proxy, and a tenant with so many past
 actions. The first round prepares the database with this version while the earlier one works, and then restarts one
 process after another with this version; the second restarts them with the earlier one, and so on. The earlier version
-is taken from git, with an environment of its own in `build/`. Agent and executors stay.
+is taken from git, with an environment of its own in `build/`. Agent and executors stay. Of the past actions some are
+still to be decided, read or settled (`past.py`), and workers go on with them meanwhile.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tarfile
 import threading
 import time
 from contextlib import AbstractContextManager
+from datetime import datetime
 from types import TracebackType
 
 import psycopg
@@ -27,7 +29,7 @@ from console.local import servers
 from console.local.installation import ROOT
 from deploy.drills.drill import Drill, Options
 from deploy.drills.installation import OURS, CannotRun, Installation, Shape, Tree
-from deploy.drills.traffic import Traffic
+from deploy.drills.traffic import Figure, Traffic
 
 ORDER = ("sequencer", "worker", "bulk", "beat", "web", "web1")
 LONGEST_WAIT_S = 1.0
@@ -40,12 +42,18 @@ FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE NOT l.granted AND l.waitstart IS NOT NULL AND a.usename <> %(owner)s ORDER BY 1 DESC LIMIT 1
 """
 
+FIRST = "SELECT min(backend_start) FROM pg_stat_activity WHERE usename = %(owner)s"
+APPLIED = "SELECT app || '.' || name, applied FROM django_migrations WHERE applied >= %s ORDER BY id"
+
 
 class WaitWatch(AbstractContextManager["WaitWatch"]):
-    """The longest time that anybody waited for a session of the tables' owner, and for which lock."""
+    """The longest time that anybody waited for a session of the tables' owner, and for which lock; `since` is when
+    there first was such a session.
+    """
 
     def __init__(self, place: Installation) -> None:
         self.longest_s, self.longest = 0.0, ""
+        self.since: datetime | None = None
         self._line = psycopg.connect(place.record.primary.url(servers.SUPERUSER, "counterfoil"), autocommit=True)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -63,6 +71,8 @@ class WaitWatch(AbstractContextManager["WaitWatch"]):
 
     def _look(self) -> None:
         while not self._ended.wait(LOOK_EVERY_S):
+            if self.since is None:
+                [(self.since,)] = self._line.execute(FIRST, {"owner": servers.OWNER}).fetchall()
             for waited_s, lock in self._line.execute(WAITS, {"owner": servers.OWNER}).fetchall():
                 if waited_s > self.longest_s:
                     self.longest_s, self.longest = waited_s, lock
@@ -78,11 +88,13 @@ def _upgrade(place: Installation, traffic: Traffic, options: Options, number: in
         seen = f"to this version, {_prepare(place, traffic)}"
         time.sleep(options.pause)
         _exchange_all(place, traffic, OURS, ORDER, options.pause)
-    refused = traffic.denials_since(began)
-    broken = [told for at, told in list(traffic.broken) if at >= began]
-    traffic.amiss += [f"refused: {each}" for each in refused] + [f"no answer: {each}" for each in broken]
-    longest_s = max((took_s for at, took_s in list(traffic.answers) if at >= began), default=0.0)
-    return f"{seen}, {len(refused)} refused, {len(broken)} without an answer, longest answer {longest_s:.2f} s"
+    traffic.measure_refusals(began)
+    took = [took_s for at, took_s in list(traffic.answers) if at >= began]
+    before = [took_s for at, took_s in list(traffic.answers) if at < began]
+    told = [f"longest before {max(before):.2f} s"] if before and number == 0 else []
+    longest_s = max(took, default=0.0)
+    traffic.measure(Figure(asked="the longest answer to the agent", value=longest_s, about=told))
+    return f"{seen}, {len(took)} answers, longest {longest_s:.2f} s"
 
 
 def _prepare(place: Installation, traffic: Traffic) -> str:
@@ -90,23 +102,40 @@ def _prepare(place: Installation, traffic: Traffic) -> str:
     with WaitWatch(place) as watch:
         said = place.prepare_database(OURS).splitlines()
     took_s = time.monotonic() - began
-    if watch.longest_s > LONGEST_WAIT_S:
-        traffic.amiss.append(f"somebody waited for {watch.longest_s:.2f} s for {watch.longest}")
-    again = sum("The next try is in" in line for line in said)
-    waited = f"longest wait {watch.longest_s:.2f} s {watch.longest}".rstrip()
-    return f"prepared in {took_s:.1f} s ({again} tries taken back), {waited}"
+    about = [watch.longest] if watch.longest else []
+    asked = "a wait of anybody for a change of a table"
+    traffic.measure(Figure(asked=asked, value=watch.longest_s, most=LONGEST_WAIT_S, about=about))
+    migrations = _migrations(place, watch.since) if watch.since is not None else []
+    if migrations:
+        slowest_s, name = max(migrations)
+        traffic.measure(Figure(asked="the slowest migration", value=slowest_s, about=[name]))
+    again = [line for line in said if "The next try is in" in line]
+    for line in again:
+        print(f"  {line}")
+    for each_s, name in migrations:
+        print(f"  {name}: {each_s:.2f} s")
+    return f"prepared in {took_s:.1f} s ({len(again)} tries taken back), longest wait {watch.longest_s:.2f} s"
+
+
+def _migrations(place: Installation, since: datetime) -> list[tuple[float, str]]:
+    """The migrations since a moment, in order, with the seconds from the one before, or from that moment."""
+    with psycopg.connect(place.record.primary.url(servers.SUPERUSER, "counterfoil")) as connection:
+        found = connection.execute(APPLIED, [since]).fetchall()
+    moments = [since, *(applied for _, applied in found)]
+    return [((at - before).total_seconds(), name) for (name, at), before in zip(found, moments, strict=False)]
 
 
 def _exchange_all(place: Installation, traffic: Traffic, tree: Tree, names: tuple[str, ...], pause_s: float) -> None:
-    """Exchange one process after another; all that is left of the other version must stay ready meanwhile."""
+    """Exchange one process after another; each must go on, whichever version it is of, and web processes be ready."""
     for name in names:
-        _note_unready(place, traffic)
+        _note_ended(place, traffic)
         place.exchange(name, tree)
         time.sleep(pause_s)
-    _note_unready(place, traffic)
+    _note_ended(place, traffic)
 
 
-def _note_unready(place: Installation, traffic: Traffic) -> None:
+def _note_ended(place: Installation, traffic: Traffic) -> None:
+    traffic.amiss += [f"{name} has ended" for name in ORDER if not place.children[name].running()]
     for name in place.webs:
         if not place.is_ready(name):
             traffic.amiss.append(f"{name} is not ready: {place.readiness(name).get('reasons')}")
