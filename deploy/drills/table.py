@@ -23,6 +23,7 @@ from typing import Final
 from deploy.drills import (
     broker,
     disk,
+    exports,
     flood,
     keys,
     kills,
@@ -92,6 +93,11 @@ SHORT: Final[dict[str, Short]] = {
         "every process exchanged for this version, and back",
     ),
     "flood": Short(lambda: flood.DRILL, "--rounds 1 --for 15", "none; another tenant proposes without a pause"),
+    "exports": Short(
+        lambda: exports.DRILL,
+        "--rounds 1 --for 15 --actions 4000",
+        "none; another tenant exports its whole log without a pause",
+    ),
 }
 HEADINGS: Final = ("drill", "damage", "asked", "figure", "aim", "", "load", "time")
 WRONG: Final = "wishes lost, doubled, false, stuck"
