@@ -629,6 +629,7 @@ class Anchor(models.Model):
             models.CheckConstraint(condition=Q(kind__in=["witness", "tsa"]), name="anchor_kind_is_known"),
             models.UniqueConstraint(fields=["tenant_id", "log", "size", "kind", "name"], name="anchor_once"),
         ]
+        indexes = [models.Index(fields=["kind", "at"], name="anchor_by_time")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} {self.log}: {self.size}"

@@ -135,7 +135,8 @@ class ConcernCount:
 
 def count_concerns(*, before: datetime) -> list[ConcernCount]:
     """Count what has waited for people since before this time, in all tenants, by what it is (`alarm`, `erasure`, or a
-    kind of outsider that did not vouch) and its name.
+    kind of outsider that did not vouch) and its name; and, whenever that was, the entries without a signature
+    (`unsigned`) and the last anchor of each kind of outsider (`anchored`).
     """
     rows = execute("SELECT what, name, count, since FROM ledger_count_concerns($1) ORDER BY what, name", before)
     return [ConcernCount(*row) for row in rows if row[2]]

@@ -134,6 +134,8 @@ FIGURES: Final[dict[str, tuple[str, str]]] = {
     "orders_waiting_oldest_seconds": ("", "How long the first of these orders has waited; 0 if there is none"),
     "unsealed_events": ("", "Events that wait for their place in the log; at most 4,097 are counted"),
     "unsealed_oldest_seconds": ("", "How long the first of these events has waited; 0 if there is none"),
+    "unsigned_leaves": ("", "Events that have their place in a log and no signature over it yet"),
+    "unsigned_oldest_seconds": ("", "How long ago the first of these events was written; 0 if there is none"),
     "queue_messages": ("queue", "Messages in a queue of the broker"),
     "task_ended_ago_seconds": ("task", "Time since a task last ended without an error, on any worker"),
     "task_duration_seconds": ("task", "How long that run of the task took"),
@@ -148,6 +150,10 @@ FIGURES: Final[dict[str, tuple[str, str]]] = {
         "Logs for which a witness or the time-stamp authority did not vouch when asked last",
     ),
     "anchors_failing_oldest_seconds": ("outsider", "For how long it has not vouched for one of these logs"),
+    "last_anchor_ago_seconds": (
+        "kind",
+        "Time since a witness (`witness`) or the time-stamp authority (`tsa`) last vouched for any log",
+    ),
     "partition_months_left": ("", "Months after this one that have a partition"),
     "backup_age_seconds": ("", "Time since the last backup, or since WAL was last archived"),
     "disk_free_ratio": ("folder", "Share of the disk under a folder of this host that is free"),
@@ -468,8 +474,13 @@ def _seconds_since(since: datetime | None, at: datetime) -> float:
 
 
 def _alarms() -> Iterator[InstallationFigure]:
-    """The open alarms by kind; one of a kind that is not listed counts, too."""
-    found = {each.name: each.count for each in processes.count_concerns(before=timezone.now()) if each.what == "alarm"}
+    """The open alarms by kind, one of a kind that is not listed too; and what of the logs has no signature."""
+    at = timezone.now()
+    concerns = processes.count_concerns(before=at)
+    unsigned = next((each for each in concerns if each.what == "unsigned"), None)
+    yield InstallationFigure("unsigned_leaves", unsigned.count if unsigned else 0)
+    yield InstallationFigure("unsigned_oldest_seconds", _seconds_since(unsigned.since if unsigned else None, at))
+    found = {each.name: each.count for each in concerns if each.what == "alarm"}
     for kind in dict.fromkeys((*alarms.TITLES, *found)):
         yield InstallationFigure("alarms_open", found.get(kind, 0), kind)
 
@@ -561,6 +572,9 @@ def _anchors() -> Iterator[Check | InstallationFigure]:
         yield Check("ANCHORS", False, f"{each.name} did not vouch for {each.count} logs when asked last.")
     if not failing:
         yield Check("ANCHORS", True, "Everybody who was asked has vouched.")
+    for kind in sorted({what for what, _ in asked}):
+        if last := found.get(("anchored", kind)):
+            yield InstallationFigure("last_anchor_ago_seconds", _seconds_since(last.since, at), kind)
     for what, name in sorted(asked):
         one = found.get((what, name))
         yield InstallationFigure("anchors_failing", one.count if one else 0, name)

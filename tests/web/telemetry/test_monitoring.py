@@ -21,9 +21,11 @@ from console.local.servers import free_port
 from console.telemetry import health, monitoring
 from ledger import processes
 from ledger.db import execute, tenancy
-from ledger.log.operations import logs
+from ledger.log.operations import logs, sequencer
+from ledger.log.queries import log
 from ledger.log.rules import alarms
 from tests.db.execution.test_statements import Line
+from tests.support import seals
 from tests.support.api_tenant import Clock, Workshop
 from tests.support.erasing import decided
 from tests.support.scenes import now
@@ -135,6 +137,38 @@ def test_open_alarms_of_all_tenants_are_counted_by_kind(stage: Any):
     with tenancy(other):
         execute("UPDATE ledger_alarm SET closed_at = clock_timestamp()")
     assert installation()["alarms_open", "LOG_DAMAGED"] == 1
+
+
+def test_events_without_a_signature_and_the_last_anchor_are_figures(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+    shop.propose()
+    seals.seal_up()
+    assert installation()["unsigned_leaves", ""] == installation()["unsigned_oldest_seconds", ""] == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(sequencer, "sign_head", lambda **_: None)
+        shop.propose(path="policies/other.md")
+        count = len(log.pending_events()[shop.tenant])
+        seals.seal_up()
+    shown = installation()
+    assert shown["unsigned_leaves", ""] == count > 0
+    with tenancy(shop.tenant):
+        [(since,)] = execute(
+            "SELECT extract(epoch FROM clock_timestamp() - e.at)::float8 FROM ledger_tip p JOIN ledger_leaf l"
+            " ON l.tenant_id = p.tenant_id AND l.log = p.log AND l.index = p.signed_size JOIN ledger_event e"
+            " ON e.tenant_id = l.tenant_id AND e.subject_id = l.subject_id AND e.seq = l.seq"
+        )
+    assert 0 < shown["unsigned_oldest_seconds", ""] <= since + 1
+    shop.propose(path="policies/third.md")
+    seals.seal_up()
+    assert installation()["unsigned_leaves", ""] == 0
+    monkeypatch.setattr(health.anchors, "asked_outsiders", lambda: {("witness", "w.example.org/one")})
+    assert ("last_anchor_ago_seconds", "witness") not in installation()
+    with tenancy(shop.tenant):
+        execute(
+            "INSERT INTO ledger_anchor (tenant_id, id, log, size, kind, name, evidence, at)"
+            " SELECT tenant_id, gen_random_uuid(), log, signed_size, 'witness', 'w.example.org/one', '',"
+            " clock_timestamp() - interval '5 min' FROM ledger_tip"
+        )
+    assert installation()["last_anchor_ago_seconds", "witness"] == pytest.approx(AGO.total_seconds(), abs=60)
 
 
 def test_a_confirmed_erasure_counts_from_its_first_minute_on(stage: Any):
