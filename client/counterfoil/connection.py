@@ -104,9 +104,10 @@ class Connection:
         return self._send("GET", path, params=params, headers=_trace_header(trace))
 
     def keys(self) -> Any:
-        """The keys that the console signs grants with (JWKS)."""
+        """The keys that the console signs grants with (JWKS). They are public; ours has a router find the console."""
+        headers = {"Authorization": self.authorization}
         try:
-            response = self.http.get(f"{self.url}/.well-known/jwks.json", timeout=self._timeout_s)
+            response = self.http.get(f"{self.url}/.well-known/jwks.json", headers=headers, timeout=self._timeout_s)
             response.raise_for_status()
         except httpx.HTTPError as fault:
             raise Unreachable(f"the keys: {type(fault).__name__} {fault}".strip()) from fault
