@@ -358,6 +358,8 @@ async def soak(made: Stand, figures_port: int, soaking: Soak, day: Day, tasks: T
     await asyncio.sleep(min(90.0, soaking.seconds / 4))
     sampler.take(soaking.seconds + time.perf_counter() - ended, len(day.accepted), {}, drained=True)
     sampler.close()
+    for kind, tally in day.tallies.items():
+        whole[kind].add(tally)
     for kind, tally in sorted(whole.items()):
         print(tally.line(kind))
     print(report(sampler.samples))
