@@ -238,6 +238,11 @@ pages: list[URLPattern | URLResolver] = [
     path("audit/erasures/search/<uuid:search_id>", retention.show_person_search, name="person-search"),
     path("audit/erasures/ask", retention.request_erasure, name="erasure-ask"),
     path("audit/erasures/<uuid:erasure_id>/answer", retention.answer_erasure, name="erasure-answer"),
+    path(
+        "audit/off-boarding/<uuid:off_boarding_id>/answer",
+        retention.answer_off_boarding,
+        name="off-boarding-answer",
+    ),
     path("audit/retention/propose", retention.propose, name="retention-propose"),
     path("audit/retention/<uuid:retention_id>/answer", retention.answer_policy, name="retention-answer"),
     path("ledger", ledger.page, name="ledger"),

@@ -127,6 +127,13 @@ class Erasure(Answer):
     ended_at: datetime | None
 
 
+class OffBoarding(Answer):
+    off_boarding_id: UUID = Field(validation_alias="id")
+    state: str
+    reason: str
+    requested_at: datetime
+
+
 class ErasedThing(Answer):
     id: UUID
     kind: str

@@ -13,7 +13,7 @@ from console.retention.erasure import RequestedErasure, request_erasure
 from console.verbs.verb import FRESH, Ids, Verb
 from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
-from ledger.retention.operations import erasure, retention
+from ledger.retention.operations import erasure, off_boarding, retention
 from ledger.retention.rules.retention import RetentionPolicy
 
 if TYPE_CHECKING:
@@ -117,6 +117,31 @@ HOLD_VERBS: Final = (
     PLACE_HOLD,
     LIFT_HOLD,
 )
+
+CONFIRM_OFF_BOARDING: Final = Verb(
+    name="confirm_off_boarding",
+    path="/off-boarding/{off_boarding_id}/confirm",
+    operation=partial(off_boarding.answer_off_boarding, answer=Answer.CONFIRM),
+    body=schemas.PasswordBody,
+    proof=FRESH,
+    roles=COMPLIANCE,
+    answer=schemas.OffBoarding,
+    summary="Confirm the off-boarding of the tenant that an operator asked for, with a fresh proof of identity",
+    done="Confirmed. The operator can go on.",
+    incomplete=NO_REASON,
+)
+REFUSE_OFF_BOARDING: Final = Verb(
+    name="refuse_off_boarding",
+    path="/off-boarding/{off_boarding_id}/refuse",
+    operation=partial(off_boarding.answer_off_boarding, answer=Answer.DECLINE),
+    body=ReasonBody,
+    roles=COMPLIANCE,
+    answer=schemas.OffBoarding,
+    summary="Refuse the off-boarding of the tenant, until it has begun",
+    done="Recorded.",
+    incomplete=NO_REASON,
+)
+OFF_BOARDING_VERBS: Final = (CONFIRM_OFF_BOARDING, REFUSE_OFF_BOARDING)
 
 PROPOSE_POLICY: Final = Verb(
     name="propose_policy",

@@ -22,6 +22,7 @@ from console.retention.erasure import waiting_reason
 from console.retention.schemas import PersonSearchForm
 from console.verbs.form import BodyForm
 from console.verbs.verb import Ids, page_of
+from console.web import labels
 from console.web.labels import action_title
 from console.web.list_page import export_address
 from ledger.actions.queries import actions
@@ -59,6 +60,7 @@ def _page(
         "answer": _waiting_sentence(holds, erasures),
         "policy": policy,
         "policies": lists.POLICIES.rows(request, 5),
+        "off_boarding": _off_boarding(request),
         "forms": {
             "place_hold": verbs.PLACE_HOLD.form(),
             "ask": verbs.REQUEST_ERASURE.form(),
@@ -72,6 +74,23 @@ def _page(
         "erasures_export": export_address(request, lists.ERASURES),
     }
     return render(request, "retention/_page.html" if request.htmx else "retention/page.html", context, status=status)
+
+
+def _off_boarding(request: TenantRequest) -> dict[str, Any] | None:
+    """The off-boarding of the tenant, while it waits or is under way."""
+    found = queries.off_boarding(request.tenant.id)
+    if found is None or not found.is_open:
+        return None
+    slug = request.tenant.slug
+    return {
+        "row": found,
+        "word": labels.OFF_BOARDINGS[found.state],
+        "proof": verbs.CONFIRM_OFF_BOARDING.form(auto_id=f"id_{found.id}_%s"),
+        "may_confirm": found.state == "REQUESTED",
+        "may_refuse": found.state in ("REQUESTED", "CONFIRMED"),
+        "answer": reverse("off-boarding-answer", args=[slug, found.id]),
+        "record": reverse("event", args=[slug, request.tenant.id, found.seq]),
+    }
 
 
 def _waiting_sentence(holds: Sequence[Mapping[str, Any]], erasures: Sequence[Mapping[str, Any]]) -> str:
@@ -135,5 +154,6 @@ request_erasure = page_of(verbs.REQUEST_ERASURE, home=_home, render=_page, keeps
 answer_erasure = page_of(
     {"confirm": verbs.CONFIRM_ERASURE, "refuse": verbs.REFUSE_ERASURE, "withdraw": verbs.WITHDRAW_ERASURE}, home=_home
 )
+answer_off_boarding = page_of({"confirm": verbs.CONFIRM_OFF_BOARDING, "refuse": verbs.REFUSE_OFF_BOARDING}, home=_home)
 propose = page_of(verbs.PROPOSE_POLICY, home=_home, render=_page)
 answer_policy = page_of({"confirm": verbs.CONFIRM_POLICY, "withdraw": verbs.WITHDRAW_POLICY}, home=_home)

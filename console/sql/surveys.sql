@@ -83,7 +83,9 @@ BEGIN
             UNION SELECT k.tenant_id FROM approvals_approverkey k WHERE k.state = 'PENDING'
             UNION SELECT m.tenant_id FROM console_membership m WHERE m.proposal IS NOT NULL AND m.removed_at IS NULL
             UNION SELECT e.tenant_id FROM ledger_erasure e WHERE e.state = 'REQUESTED'
-            UNION SELECT r.tenant_id FROM ledger_retention r WHERE r.state = 'PROPOSED';
+            UNION SELECT r.tenant_id FROM ledger_retention r WHERE r.state = 'PROPOSED'
+            UNION SELECT t.id FROM ledger_tenant t JOIN ledger_event e ON e.tenant_id = t.id AND e.subject_id = t.id
+                WHERE e.kind = 'off_boarding_requested';
     END CASE;
     PERFORM set_config('app.survey', '', true);
 END $$;

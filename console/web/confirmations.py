@@ -23,7 +23,7 @@ from ledger.db import execute, tenancy
 from ledger.people.rules.confirmation import TERMS, Answer, has_expired
 from ledger.record.operations import SYSTEM
 from ledger.record.rules.refusals import Refused
-from ledger.retention.operations import erasure, retention
+from ledger.retention.operations import erasure, off_boarding, retention
 
 if TYPE_CHECKING:
     from console.edge.auth import Caller
@@ -54,6 +54,13 @@ WITH waiting AS (
     UNION ALL
     SELECT 'retention', id, '', '', '', proposed_at, ARRAY[proposed_by], '{}'
       FROM ledger_retention WHERE tenant_id = $1 AND state = 'PROPOSED'
+    UNION ALL
+    SELECT 'off_boarding', (convert_from(n.detail, 'UTF8')::jsonb ->> 'off_boarding_id')::uuid, '', '', '', e.at,
+           '{}', '{}'
+      FROM ledger_event e JOIN ledger_entry n ON n.tenant_id = $1 AND n.subject_id = $1 AND n.seq = e.seq
+     WHERE e.tenant_id = $1 AND e.subject_id = $1 AND e.kind = 'off_boarding_requested'
+       AND NOT EXISTS (SELECT FROM ledger_event l WHERE l.tenant_id = $1 AND l.subject_id = $1 AND l.seq > e.seq
+           AND starts_with(l.kind, 'off_boarding_'))
     UNION ALL
     SELECT 'standing', id, tool, agent, '', proposed_at, ARRAY[proposed_by], ARRAY[proposed_person::text]
       FROM approvals_standingapproval WHERE tenant_id = $1 AND state = 'PROPOSED'
@@ -151,6 +158,10 @@ def _end(tenant_id: UUID, each: Confirmation, *, at: datetime) -> bool:
                     erasure.answer_erasure(**facts, erasure_id=each.id, answer=Answer.WITHDRAW, reason=reason)
                 case "retention":
                     retention.answer_policy(**facts, retention_id=each.id, answer=Answer.WITHDRAW, reason=reason)
+                case "off_boarding":
+                    off_boarding.answer_off_boarding(
+                        **facts, off_boarding_id=each.id, answer=Answer.DECLINE, reason=reason
+                    )
                 case "member":
                     members.answer_proposal(**facts, member_id=each.id, answer=Answer.DECLINE)
                 case "key":
@@ -199,6 +210,9 @@ KINDS: Final = {
     ),
     "retention": ConfirmationKind(
         "ledger", lambda each: "Confirm a retention policy", _page_address("holds", by_id=False)
+    ),
+    "off_boarding": ConfirmationKind(
+        "ledger", lambda each: "Confirm the off-boarding of this tenant", _page_address("holds", by_id=False)
     ),
     "standing": ConfirmationKind(
         "approvals",

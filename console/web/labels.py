@@ -263,6 +263,11 @@ ERASURES: Final[dict[str, str]] = {
     "REFUSED": "Refused",
     "WITHDRAWN": "Withdrawn",
 }
+OFF_BOARDINGS: Final[dict[str, str]] = {
+    "REQUESTED": "Requires confirmation",
+    "CONFIRMED": "Confirmed, to be carried out",
+    "BEGUN": "Under way",
+}
 CHANNELS: Final[dict[str, str]] = {"log": "process log", "email": "mail", "webhook": "webhook"}
 ANCHORS: Final[dict[str, str]] = {"witness": "Witness", "tsa": "Time stamp"}
 SEEN: Final[dict[str, str]] = {

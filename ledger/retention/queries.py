@@ -4,15 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from ledger.db import execute, fetch_one, select
 from ledger.models import ErasedSubject, Erasure, LegalHold, Retention
+from ledger.record.queries import events
 from ledger.record.rules.ids import lower_bound
 from ledger.retention.rules import retention as rules
 from ledger.retention.rules.retention import RESTING, RetentionPolicy, RetentionSubject
 
 OPEN = ("REQUESTED", "CONFIRMED")
+
+
+class OffBoarding(NamedTuple):
+    """The newest request to off-board a tenant: its state, and the number of its event on the tenant."""
+
+    id: UUID
+    state: str
+    reason: str
+    requested_at: datetime
+    seq: int
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it waits for a person, for its beginning or for its end."""
+        return self.state in ("REQUESTED", "CONFIRMED", "BEGUN")
+
+
+def off_boarding(tenant_id: UUID) -> OffBoarding | None:
+    """The newest request to off-board the tenant, as its events tell it, or None."""
+    found = None
+    for event, _, detail in events.history(tenant_id, tenant_id):
+        kind = event.kind.removeprefix("off_boarding_")
+        if kind == event.kind or detail is None or "off_boarding_id" not in detail:
+            continue
+        if kind == "requested":
+            found = OffBoarding(UUID(detail["off_boarding_id"]), "REQUESTED", detail["reason"], event.at, event.seq)
+        elif found is not None and found.state != "REFUSED" and str(found.id) == detail["off_boarding_id"]:
+            found = found._replace(state=kind.upper())
+    return found
 
 
 def erasure(tenant_id: UUID, erasure_id: UUID) -> Erasure | None:

@@ -67,7 +67,7 @@ PAGES: Final = _rows(
         "operator compliance administrator": "incident-export",
         "compliance": """
             recording-erase export-start export-bundle hold-place hold-lift person-search-start
-            person-search erasure-ask erasure-answer
+            person-search erasure-ask erasure-answer off-boarding-answer
             retention-propose retention-answer""",
         "compliance administrator": """
             audit audit-objects sightings exports event-export event-export-start
@@ -177,7 +177,8 @@ OPERATIONS: Final = _rows(
             releases_start_canary releases_end releases_promote releases_roll_back releases_roll_back_contract""",
         "compliance": """
             retention_ask retention_confirm retention_refuse retention_withdraw retention_place_hold
-            retention_lift_hold retention_propose_policy retention_confirm_policy retention_withdraw_policy""",
+            retention_lift_hold retention_propose_policy retention_confirm_policy retention_withdraw_policy
+            retention_confirm_off_boarding retention_refuse_off_boarding""",
         "compliance audit": """
             retention_list_erasures retention_get_erasure retention_list_holds retention_list_policies
             ledger_checkpoint ledger_entries ledger_tile ledger_inclusion ledger_consistency ledger_events
@@ -196,7 +197,7 @@ OPERATIONS: Final = _rows(
 
 FRESH_PROOF: Final = _names(
     """
-    retention_confirm retention_confirm_policy people_change people_answer_proposal
+    retention_confirm retention_confirm_policy retention_confirm_off_boarding people_change people_answer_proposal
     standing_approvals_answer standing_approvals_resume standing_approvals_give_time_boxed_pass
     releases_sign releases_promote
     releases_roll_back_contract registry_answer_contract registry_retire_contract systems_answer_system"""

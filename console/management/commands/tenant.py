@@ -2,8 +2,9 @@
 
 list        each tenant with what is open and how many keys are in force
 export      the whole record as a bundle (`export_ledger` does parts); with --policy, verified as an outsider does
-off-board   let nothing new begin, wait until nothing is open, hand the record over. What is deleted then is for
-            erasure and retention; run it again until it says that it has finished
+off-board   ask; once a person of the tenant has confirmed, let nothing new begin, wait until nothing is open, hand
+            the record over. What is deleted then is for erasure and retention; run it again until it says that it has
+            finished
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from django.utils import timezone
 from console.installation import off_boarding
 from ledger.db import tenancy
 from ledger.record.queries import events
+from ledger.record.rules.refusals import AlreadyDecided
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
@@ -107,7 +109,17 @@ class Command(BaseCommand):
             )
         if not reason.strip():
             raise CommandError("Say with --reason why: it is kept on record. Nothing was done.")
-        off_boarding.close_entrances(tenant.id, reason=reason.strip(), at=timezone.now())
+        asked = off_boarding.request_off_boarding(tenant.id, reason=reason.strip(), at=timezone.now())
+        if asked.state == "REQUESTED":
+            raise CommandError(
+                f"Asked for since {asked.requested_at:%Y-%m-%d %H:%M} UTC, and nothing else was done. A person of this"
+                " tenant with the role compliance confirms it within 30 days, on the page Audit, Holds and erasure. Run"
+                " this again then."
+            )
+        try:
+            off_boarding.close_entrances(tenant.id, asked, at=timezone.now())
+        except AlreadyDecided:
+            raise CommandError("A person of the tenant has refused it at this moment. Nothing was done.") from None
         self.stdout.write("Nothing new begins: the tenant is frozen, its agents are stopped, their keys are revoked.")
         with tenancy(tenant.id):
             work = off_boarding.open_work(tenant.id, at=timezone.now())
@@ -119,5 +131,5 @@ class Command(BaseCommand):
         self._export(tenant, out, policy)
         with out.open("rb") as file:
             bundle = hashlib.file_digest(file, "sha256").hexdigest()
-        off_boarding.finish(tenant.id, bundle=bundle, reason=reason.strip(), at=timezone.now())
+        off_boarding.finish(tenant.id, asked, bundle=bundle, at=timezone.now())
         self.stdout.write(f"{tenant.slug} is off-boarded; no key is in force. {STAYS}")

@@ -68,9 +68,12 @@ def record_key_change(kind: str, *, key: str, name: str, reason: str, at: dateti
             _record_once(tenant.id, kind, known, detail, at=at)
 
 
-def record_off_boarding(kind: str, *, tenant_id: UUID, detail: dict[str, Any], at: datetime) -> None:
-    """Record that the off-boarding of a tenant has begun or finished; once each. Inside `tenancy`."""
-    _record_once(tenant_id, kind, {"off_boarding": digest(tenant_id.bytes)}, detail, at=at)
+def record_off_boarding(
+    kind: str, *, tenant_id: UUID, off_boarding_id: UUID, detail: dict[str, Any], at: datetime
+) -> None:
+    """Record that an off-boarding of a tenant has begun or finished; once each. Inside `tenancy`."""
+    detail = {"off_boarding_id": str(off_boarding_id)} | detail
+    _record_once(tenant_id, kind, {"off_boarding": digest(off_boarding_id.bytes)}, detail, at=at)
 
 
 def _record_once(tenant_id: UUID, kind: str, known: dict[str, str], detail: dict[str, Any], *, at: datetime) -> None:

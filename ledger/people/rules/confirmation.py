@@ -77,6 +77,8 @@ TERMS: Final[Mapping[str, ConfirmationTerms]] = {
     "release": ConfirmationTerms(roles=_OPERATORS, lives=None),
     "erasure": ConfirmationTerms(roles=_COMPLIANCE, reasons=_STOPS, withdrawn_apart=True),
     "retention": ConfirmationTerms(roles=_COMPLIANCE, reasons=_STOPS),
+    # An operator of the installation proposes it, by a command on its machine.
+    "off_boarding": ConfirmationTerms(roles=_COMPLIANCE, reasons=_STOPS),
     "member": ConfirmationTerms(roles=frozenset({"administrator"}), reasons=frozenset()),
     "key": ConfirmationTerms(
         roles=frozenset({"administrator", "reviewer"}),

@@ -79,7 +79,7 @@ def test_an_answer_that_requires_a_reason_is_refused_without_one(kind: str):
 
 def test_a_confirmation_that_requires_a_fresh_proof_is_refused_without_one():
     fresh = [kind for kind, terms in TERMS.items() if terms.proof is Proof.FRESH]
-    assert {"contract", "system", "release", "erasure", "retention", "member"} == set(fresh)
+    assert {"contract", "system", "release", "erasure", "retention", "off_boarding", "member"} == set(fresh)
     for kind in fresh:
         with pytest.raises(ProofNeeded):
             answer(kind, Answer.CONFIRM, is_proven=False)

@@ -23,11 +23,13 @@ from tests.web.people.proposals import PROOF, PROPOSALS
 
 ROLES = ("reviewer", "operator", "compliance", "administrator")
 # A settlement is confirmed by a signed statement, a standing approval by two votes, and the use of break-glass by as
-# many reviews as the policy says: tests/web/cases/test_signed_settlements.py, tests/web/approvals.
+# many reviews as the policy says: tests/web/cases/test_signed_settlements.py, tests/web/approvals. An off-boarding is
+# proposed by a command: tests/web/installation/test_tenants.py.
 OF_THEIR_OWN = {
     "case": "case-confirm",
     "standing": "standing-approval-answer",
     "emergency": "emergency-review",
+    "off_boarding": "off-boarding-answer",
 }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from console.installation.off_boarding import request_off_boarding
 from tests.support.probes import Day
 from tests.web.writes.agreements import CONTRACTS, RELEASES, STANDING_APPROVALS, SYSTEMS
 from tests.web.writes.casework import BATCHES, CASEWORK, CLAIMS
@@ -32,6 +34,11 @@ def _erasure(day: Day) -> Ids:
 
 _hold = partial(post, path="/holds", body=HOLD, name="hold_id")
 _policy = partial(post, path="/retention", body=DAYS, name="retention_id")
+
+
+def _off_boarding(day: Day) -> Ids:
+    asked = request_off_boarding(day.shop.tenant, reason="The contract has ended.", at=day.clock.now())
+    return {"off_boarding_id": str(asked.id)}
 
 
 RETENTION = (
@@ -122,6 +129,24 @@ RETENTION = (
             ),
             ("retention_withdraw_policy", "withdraw", "retention_withdrawn", "Recorded."),
         ),
+    ),
+    # Its events are the tenant's own, which no address names.
+    *(
+        replace(each, makes=True)
+        for each in answers(
+            "/off-boarding/{off_boarding_id}",
+            "off-boarding-answer",
+            _off_boarding,
+            (
+                (
+                    "retention_confirm_off_boarding",
+                    "confirm",
+                    "off_boarding_confirmed",
+                    "Confirmed. The operator can go on.",
+                ),
+                ("retention_refuse_off_boarding", "refuse", "off_boarding_refused", "Recorded."),
+            ),
+        )
     ),
 )
 # Incidents
