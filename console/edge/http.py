@@ -171,7 +171,7 @@ def enter_any_tenant(request: Any) -> Tenant | None:
 
 
 def _only_for(roles: tuple[str, ...]) -> str:
-    *others, last = (role if role == "compliance" else f"{role}s" for role in roles)
+    *others, last = (role if role == "compliance" else f"{role}s" for role in sorted(roles))
     return f"Only {', '.join(others)}{' and ' if others else ''}{last} may do this."
 
 

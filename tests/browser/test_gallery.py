@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ NAMES = {
 @pytest.fixture
 def shown(site):
     """A morning at the shop: requests, a refund that was made twice, one that holds, and a freeze."""
+    from console.metrics.operations import update_metrics
     from ledger.catalogue.operations import registration
     from ledger.db import tenancy
     from ledger.record.operations import SYSTEM
@@ -79,6 +81,7 @@ def shown(site):
             actor=SYSTEM,
             at=now(),
         )
+        update_metrics(tenant_id=stage.tenant, at=datetime.now(UTC))
     first, second, decided = (stage.approval(each).id for each in (*waiting, done))
     return {"approval": first, "next": second, "decided": decided, "case": case.id, "done": done}
 
