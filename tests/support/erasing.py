@@ -8,6 +8,7 @@ from datetime import datetime
 from io import StringIO
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection, connections, transaction
@@ -18,6 +19,7 @@ from ledger import keystore
 from ledger.db import tenancy
 from ledger.people.rules.confirmation import Answer
 from ledger.record.operations import Actor
+from ledger.record.queries import evidence
 from ledger.retention.operations import erasure as operations
 from tests.conftest import KEYS, Run
 from tests.support.builders import AT
@@ -68,3 +70,12 @@ def decided(tenant: UUID, *subjects: UUID, by: tuple[Actor, Actor] | None = None
             tenant_id=tenant, erasure_id=row.id, answer=Answer.CONFIRM, by=second, is_proven=True, at=at
         )
     return row.id
+
+
+def forget_key(tenant: UUID, run: Run, action_id: str) -> None:
+    """Remove the key of an action from the key database, as an older backup of it would."""
+    with tenancy(tenant):
+        key_id = evidence.key_id(tenant, UUID(action_id))
+    with psycopg.connect(run.postgres.url(servers.ERASER, KEYS), autocommit=True) as eraser:
+        eraser.execute("DELETE FROM data_key WHERE id = %s", [key_id])
+    keystore.clear_cache()

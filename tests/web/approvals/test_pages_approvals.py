@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.api_tenant import document
 from tests.support.browser_users import ballot, visitor, words
-from tests.support.lost_keys import forget_key
+from tests.support.erasing import forget_key
 
 
 def vote(stage, action_id, verdict, *, roles=("reviewer",), **changes):

@@ -27,7 +27,7 @@ from reviews.verification.operations import verification
 from tests.conftest import Run
 from tests.support import settling
 from tests.support.api_tenant import Clock, Workshop, contract, document, result
-from tests.support.lost_keys import forget_key
+from tests.support.erasing import forget_key
 
 
 @pytest.fixture
