@@ -37,8 +37,11 @@ ACROSS_TENANTS = {
     ("approvals_due", r'^SELECT .* FROM "approvals_due" WHERE .*"due_at" ASC LIMIT'): "which deadlines are due",
     ("ledger_order", r'^SELECT .* FROM "ledger_order" WHERE .*"due_at" ASC'): "which recovery orders are due",
     **{
-        (table, r"^SELECT 'alarm', "): "how many alarms, erasures and silent outsiders there are in this installation"
-        for table in ("ledger_alarm", "ledger_erasure", "ledger_anchoring", "ledger_tip")
+        (
+            table,
+            r"^SELECT 'alarm', ",
+        ): "alarms, erasures, silent outsiders, unsigned events and the last anchor of them all"
+        for table in ("ledger_alarm", "ledger_erasure", "ledger_anchoring", "ledger_anchor", "ledger_tip")
     },
     ("ledger_order", r"^SELECT COUNT"): "how many recovery orders wait in this installation",
     ("console_membership", r"WHERE s.session_key = \$1"): "the directory: the roles that say when a session ends",
