@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -28,6 +29,9 @@ class KeyHandler(WSGIHandler):
 
 _all_requests = get_wsgi_application()
 _by_key = KeyHandler()
+# Django loads what is behind the addresses with the first request, which takes seconds, and on a busy machine many: a
+# process that is ready has done so.
+_addresses = get_resolver().url_patterns
 
 
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

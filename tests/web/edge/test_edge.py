@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import select
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,6 +27,7 @@ from console import asgi
 from console.accounts import operations as accounts
 from console.edge import admission
 from console.local import processes, programs, servers
+from console.local.installation import ROOT
 from ledger.db import execute, tenancy
 from ledger.record.operations import SYSTEM
 from tests.conftest import CommittedDatabase, Run, Stack, new_stack
@@ -457,3 +461,10 @@ def test_a_request_with_a_key_is_answered_the_same_with_and_without_a_cookie(
     assert second == first
     stranger = httpx.get(f"{served.url}/api/v1/actions", headers={"Authorization": "Bearer cf_agent_none"}, timeout=30)
     assert (stranger.status_code, stranger.json()["code"]) == (401, "UNAUTHENTICATED")
+
+
+def test_a_web_process_loads_what_is_behind_its_addresses_before_its_first_request():
+    script = "import console.asgi, sys; print('console.execution.routes' in sys.modules)"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.offline"}
+    said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert said.stdout.strip() == "True", said.stderr[-500:]
