@@ -77,7 +77,8 @@ def _export(place: Installation, traffic: Traffic, options: Options, number: int
 def _spread(waits: list[float]) -> str:
     if len(waits) < 2:
         return f"{len(waits)} readings"
-    return f"p50 {median(waits):.2f}, p99 {quantiles(waits, n=100)[98]:.2f}, max {max(waits):.2f} s of {len(waits)}"
+    p99 = quantiles(waits, n=100, method="inclusive")[98]
+    return f"p50 {median(waits):.2f}, p99 {p99:.2f}, max {max(waits):.2f} s of {len(waits)}"
 
 
 def _log_past(place: Installation) -> None:

@@ -55,14 +55,14 @@ def _flood(place: Installation, traffic: Traffic, options: Options, number: int)
     spans = ((quiet_from, flood_from), (flood_from, ended))
     proposals = [_p95(traffic.answered(*each)) for each in spans]
     verdicts = [_p95(traffic.settled(*each)) for each in spans]
+    many = sum(flood.answers.values())
     later = Figure(
         asked="from an effect to its verdict, p95: longer by",
         value=verdicts[1] - verdicts[0],
         most=options.late,
-        about=[f"{verdicts[0]:.1f} and {verdicts[1]:.1f} s"],
+        about=[f"{verdicts[0]:.1f} and {verdicts[1]:.1f} s; {many / options.for_s:.0f} requests a second"],
     )
     traffic.measure(later)
-    many = sum(flood.answers.values())
     limited = flood.answers[429]
     return (
         f"{many / options.for_s:.0f} requests a second, {limited} of {many} limited; p95 of a proposal"
