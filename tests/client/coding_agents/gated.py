@@ -91,7 +91,7 @@ def listing(hosts: Mapping[str, Mapping[str, Any]], *, tls: Path | None = None) 
             server.socket = context.wrap_socket(server.socket, server_side=True)
             made.url, made.ca = f"https://localhost:{server.server_port}", str(authority.certificate)
             told = {name: each | {"port": server.server_port} for name, each in told.items()}
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         try:
             yield made
         finally:

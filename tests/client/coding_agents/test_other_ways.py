@@ -193,7 +193,7 @@ def api(tokens):
             return None
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+        threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"http://127.0.0.1:{made.server_port}"
         made.shutdown()
 
@@ -254,7 +254,7 @@ def cluster(folder):
     tls.load_cert_chain(authority.server_certificate, authority.server_key)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
         made.socket = tls.wrap_socket(made.socket, server_side=True)
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+        threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"https://localhost:{made.server_port}"
         made.shutdown()
 

@@ -94,7 +94,7 @@ class Flags(BaseHTTPRequestHandler):
 @pytest.fixture
 def flags():
     with ThreadingHTTPServer(("127.0.0.1", 0), Flags) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

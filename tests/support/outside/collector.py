@@ -82,7 +82,7 @@ def collecting() -> Iterator[Collector]:
             return
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     here.address = f"http://127.0.0.1:{server.server_port}/v1/traces"
     try:
         yield here

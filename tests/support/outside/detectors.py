@@ -48,7 +48,7 @@ def serving() -> Iterator[Detector]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     detector.url = f"http://127.0.0.1:{server.server_port}/v1/chat/completions"
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
         yield detector
     finally:

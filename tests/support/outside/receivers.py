@@ -138,7 +138,7 @@ def _served(handler: type[BaseHTTPRequestHandler], secured: ssl.SSLContext | Non
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     if secured is not None:
         server.socket = secured.wrap_socket(server.socket, server_side=True)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield server.server_port
