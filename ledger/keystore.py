@@ -118,6 +118,26 @@ def store_keys(keys: Iterable[DataKey]) -> None:
     )
 
 
+def wrapped_keys(ids: Iterable[UUID]) -> list[tuple[UUID, bytes]]:
+    """The keys with these ids as they are stored, wrapped, in the order of the ids; destroyed ones are left out."""
+    rows = _execute("SELECT id, wrapped FROM data_key WHERE id = ANY($1) ORDER BY id", list(ids))
+    return [(key_id, bytes(data)) for key_id, data in rows]
+
+
+def store_wrapped_keys(rows: Sequence[tuple[UUID, bytes]]) -> None:
+    """Store keys as they were wrapped elsewhere; existing ones stay unchanged."""
+    _execute(
+        "INSERT INTO data_key (id, wrapped) SELECT * FROM unnest($1::uuid[], $2::bytea[]) ON CONFLICT DO NOTHING",
+        [key_id for key_id, _ in rows],
+        [data for _, data in rows],
+    )
+
+
+def does_open(key_id: UUID, wrapped: bytes) -> bool:
+    """Return whether a stored key opens under a key-encryption key of this host's file."""
+    return any(_is_under(wrapped, key_id, key) for key in key_encryption_keys())
+
+
 def renew_key(key_id: UUID) -> bytes:
     """Make a new key under the id of a lost one: more can be sealed, and what the lost one sealed stays closed."""
     store_keys([DataKey(key_id, secrets.token_bytes(32))])
@@ -264,9 +284,7 @@ def rewrap_keys(*, after: UUID, limit: int, keys: Sequence[bytes]) -> tuple[UUID
 def count_unopened_keys(*, limit: int) -> tuple[int, int]:
     """Try some stored keys, which their random ids choose; return how many were tried, and how many do not open."""
     rows = _execute("SELECT id, wrapped FROM data_key ORDER BY id LIMIT $1", limit)
-    keys = key_encryption_keys()
-    unopened = sum(not any(_is_under(bytes(data), key_id, key) for key in keys) for key_id, data in rows)
-    return len(rows), unopened
+    return len(rows), sum(not does_open(key_id, bytes(data)) for key_id, data in rows)
 
 
 def _wrap_anew(wrapped: bytes, key_id: UUID, keys: Sequence[bytes]) -> bytes:

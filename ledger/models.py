@@ -29,6 +29,12 @@ class Tenant(models.Model):
     epoch = models.IntegerField(null=True)
     # When it was last declared that the database went back; what was open then is read before it is granted.
     restored_at = models.DateTimeField(null=True)
+    # How far a move from or to another installation is (ledger.catalogue.rules.moving), and what is known of it.
+    moving = models.CharField(max_length=8, default="", db_default="")
+    move = models.JSONField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["id"], condition=~Q(moving=""), name="tenant_being_moved")]
 
     def __str__(self) -> str:
         return self.slug

@@ -7,6 +7,9 @@ SELECT ledger_gate('approvals_agent', 'UPDATE OF version, revoked_at, sessions_s
 CREATE OR REPLACE FUNCTION approvals_refuse_stopped() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
+    IF ledger_imports() THEN
+        RETURN NEW;
+    END IF;
     IF EXISTS (
         SELECT FROM ledger_action a
         JOIN approvals_session s ON s.tenant_id = a.tenant_id AND s.id = a.session_id

@@ -11,6 +11,9 @@ SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     v approvals_standingapproval;
 BEGIN
+    IF ledger_imports() THEN
+        RETURN NEW;
+    END IF;
     SELECT * INTO v FROM approvals_standingapproval s
         WHERE s.tenant_id = NEW.tenant_id AND s.id = NEW.standing_id FOR UPDATE;
     IF v.id IS NULL OR v.state <> 'ACTIVE' OR greatest(NEW.at, clock_timestamp()) >= v.ends_at THEN
@@ -56,6 +59,9 @@ SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     v_bounds jsonb;
 BEGIN
+    IF ledger_imports() THEN
+        RETURN NEW;
+    END IF;
     IF NEW.is_time_boxed THEN
         SELECT convert_from(p.document, 'UTF8')::jsonb #> '{standing_approvals,time_boxes}' INTO v_bounds
             FROM ledger_policyversion p WHERE p.tenant_id = NEW.tenant_id AND p.kind = 'approval' AND p.active;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
@@ -14,7 +15,8 @@ from approvals.requests.rules import threads
 from console.accounts.addresses import normal_form
 from console.models import AnsweredWrite, ApiKey, Membership, PageView, SavedView, User
 from ledger import keystore
-from ledger.db import execute, fetch_one, select
+from ledger.catalogue.rules.moving import check_here
+from ledger.db import columns, execute, load_models
 from ledger.record.operations import SYSTEM_ACTOR
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
@@ -22,9 +24,21 @@ from ledger.record.rules.ids import lower_bound
 
 
 def active_key(tenant_id: UUID, key_hash: str, *, at: datetime) -> ApiKey | None:
-    """The tenant's key with this hash, unless it is revoked or expired."""
-    alive = "tenant_id = $1 AND hash = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)"
-    return fetch_one(ApiKey, alive, tenant_id, key_hash, at)
+    """The tenant's key with this hash, unless it is revoked or expired; refused while the tenant is not here."""
+    rows = execute(_ACTIVE_KEY, tenant_id, key_hash, at)
+    if not rows:
+        return None
+    [key], (moving, move) = load_models(rows[0], ApiKey)
+    check_here(moving, move)
+    found: ApiKey = key
+    return found
+
+
+_ACTIVE_KEY = f"""
+SELECT {columns(ApiKey, "k")}, coalesce(t.moving, ''), t.move
+FROM console_apikey k LEFT JOIN ledger_tenant t ON t.id = k.tenant_id
+WHERE k.tenant_id = $1 AND k.hash = $2 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $3)
+"""
 
 
 def is_key_active(tenant_id: UUID, actor_id: UUID, *, at: datetime) -> bool:
@@ -45,8 +59,23 @@ def membership(user: User, tenant_id: UUID) -> Membership | None:
 
 
 def memberships(user: User) -> list[Membership]:
-    mine = "user_id = $1 AND removed_at IS NULL AND joined_at IS NOT NULL ORDER BY tenant_id"
-    return select(Membership, mine, user.id)
+    return [each for each, _, _ in memberships_and_moves(user)]
+
+
+def memberships_and_moves(user: User) -> list[tuple[Membership, str, dict[str, Any] | None]]:
+    """Each membership of an account, with the state and the destination of its tenant's move, if it has one."""
+    found = []
+    for row in execute(_MEMBERSHIPS, user.id):
+        [membership], (moving, move) = load_models(row, Membership)
+        found.append((membership, moving, move))
+    return found
+
+
+_MEMBERSHIPS = f"""
+SELECT {columns(Membership, "m")}, t.moving, t.move
+FROM console_membership m JOIN ledger_tenant t ON t.id = m.tenant_id
+WHERE m.user_id = $1 AND m.removed_at IS NULL AND m.joined_at IS NOT NULL ORDER BY m.tenant_id
+"""
 
 
 def person_with_email(email: str) -> User | None:

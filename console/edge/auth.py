@@ -26,6 +26,7 @@ from console.accounts.sign_in.queries import lacks_second_factor
 from console.accounts.sign_in.sessions import told_end
 from console.edge import rate
 from console.telemetry.logging_lines import add_log_facts
+from ledger.catalogue.rules.moving import check_here
 from ledger.db import tenancy
 from ledger.record.operations import Actor
 from ledger.record.rules.canonical import digest
@@ -173,12 +174,15 @@ class BrowserSession(AuthBase):
             return None
         if not _csrf_holds(request):
             raise CsrfFailed
-        places = accounts_queries.memberships(request.user)
+        places = accounts_queries.memberships_and_moves(request.user)
         wanted = request.headers.get("X-Tenant")
         if wanted is None and len(places) > 1:
             raise TenantUnspecified
-        place = next((each for each in places if wanted in (None, str(each.tenant_id))), None)
-        return person_caller(request.user, place) if place else None
+        for place, moving, move in places:
+            if wanted in (None, str(place.tenant_id)):
+                check_here(moving, move)
+                return person_caller(request.user, place)
+        return None
 
 
 def require_second_factor(request: HttpRequest, caller: Caller) -> None:

@@ -39,6 +39,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     error = sys.exception()
     if request.path.startswith("/api/"):
         return problems.fault_response(request, error)
+    if refusal := problems.moving_refusal(error):
+        return problems.moving_page(refusal)
     detail = problems.unavailability(error)
     if not detail:
         return HttpResponse(get_template("500.html").render(), status=500)

@@ -26,11 +26,13 @@ from console.accounts import operations as accounts_operations
 from console.accounts.step_up import run_with_proof
 from console.edge import frame_facts as queries
 from console.edge.auth import Caller, NotAllowed, person_caller, require_second_factor
+from console.edge.problems import moving_page
 from console.edge.transaction import note_access, record_refusal, request_tenancy
 from console.models import User
 from console.telemetry.logging_lines import add_log_facts
+from ledger.catalogue.rules.moving import check_here
 from ledger.db import savepoint, tenancy
-from ledger.record.rules.refusals import Refused
+from ledger.record.rules.refusals import Refused, TenantMoved, TenantMoving
 
 if TYPE_CHECKING:
     from ledger.models import Tenant
@@ -93,6 +95,7 @@ def in_tenant(*roles: str) -> Callable[[Page[P]], Callable[..., HttpResponseBase
 
             def write() -> HttpResponseBase:
                 with request_tenancy(request, request.tenant.id):
+                    check_here(request.tenant.moving, request.tenant.move)
                     require_second_factor(request, request.caller)
                     if roles and not request.caller.roles & frozenset(roles):
                         raise NotAllowed(_only_for(roles))
@@ -176,6 +179,8 @@ def _only_for(roles: tuple[str, ...]) -> str:
 
 
 def _render_refusal(request: TenantRequest, refusal: Refused) -> HttpResponse:
+    if isinstance(refusal, TenantMoving | TenantMoved):
+        return moving_page(refusal)
     context: dict[str, Any] = {"refusal": refusal, "back": _previous_address(request)}
     if request.method in ("GET", "HEAD"):
         context |= {"refused_title": "Access denied" if refusal.status == 403 else "Not shown", "is_read": True}

@@ -10,14 +10,16 @@ from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import DataError, IntegrityError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
+from django.template.loader import get_template
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
-from psycopg.errors import ObjectNotInPrerequisiteState, UniqueViolation
+from psycopg.errors import ObjectInUse, ObjectNotInPrerequisiteState, UniqueViolation
 
 from console.edge.auth import NotSignedIn
 from console.telemetry import health
+from ledger.catalogue.rules.moving import MOVED, refusal_while_moving
 from ledger.record.operations import clear_origin_cache
-from ledger.record.rules.refusals import RateExceeded, Refused, UnderMaintenance
+from ledger.record.rules.refusals import RateExceeded, Refused, TenantMoving, UnderMaintenance
 
 log = logging.getLogger(__name__)
 UNAVAILABLE_FOR_S = 2
@@ -53,7 +55,7 @@ def problem_response(
 def refusal_response(request: HttpRequest, refusal: Refused) -> HttpResponse:
     """The response to a refusal, in the words of the rule."""
     response = problem_response(refusal.status, refusal.code, refusal.detail, hint=refusal.hint, errors=refusal.errors)
-    if isinstance(refusal, RateExceeded | UnderMaintenance):
+    if isinstance(refusal, RateExceeded | TenantMoving | UnderMaintenance):
         response["Retry-After"] = str(refusal.retry_after_s)
     elif refusal.status == 503:
         response["Retry-After"] = str(UNAVAILABLE_FOR_S)
@@ -126,6 +128,24 @@ def _conflict(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem_response(409, "CONFLICT", "Another write was made at the same moment; nothing was done. Try again.")
 
 
+def moving_refusal(error: BaseException | None) -> Refused | None:
+    """The refusal of a write that the database held, since its tenant is being moved (ledger/sql/moves.sql)."""
+    cause = error.__cause__ if isinstance(error, OperationalError) else None
+    if not isinstance(cause, ObjectInUse):
+        return None
+    words = (cause.diag.message_primary or "").split()
+    return refusal_while_moving(words[-1] if words else MOVED, {"address": cause.diag.message_hint or ""})
+
+
+def moving_page(refusal: Refused) -> HttpResponse:
+    """The page of a tenant that is on its way to another installation, or there."""
+    page = get_template("moving.html").render({"refusal": refusal})
+    response = HttpResponse(page, status=refusal.status)
+    if isinstance(refusal, TenantMoving):
+        response["Retry-After"] = str(refusal.retry_after_s)
+    return response
+
+
 def unavailability(error: BaseException | None) -> str:
     """The sentence for a temporary error, such as an unreachable database; empty for any other."""
     if not isinstance(error, OperationalError):
@@ -141,6 +161,8 @@ def unavailability(error: BaseException | None) -> str:
 
 def fault_response(request: HttpRequest, error: BaseException | None) -> HttpResponse:
     """The response to an uncaught error: 503 for a temporary one, else 500."""
+    if refusal := moving_refusal(error):
+        return refusal_response(request, refusal)
     detail = unavailability(error)
     if detail:
         response = problem_response(503, "UNAVAILABLE", detail)

@@ -171,7 +171,7 @@ FUNCTIONS: tuple[str, ...] = ("ledger_append", "ledger_lock", *TENANT_FUNCTIONS)
 APP_FUNCTIONS: tuple[str, ...] = (
     *(*FUNCTIONS, "ledger_enter", "ledger_pass_gate", "ledger_lock_versions", "ledger_take_turn"),
     # What the triggers of releases ask.
-    *("ledger_red_gates", "ledger_verified_parts", "ledger_person", "ledger_two_people"),
+    *("ledger_red_gates", "ledger_verified_parts", "ledger_person", "ledger_two_people", "ledger_imports"),
     *("ledger_search", "ledger_search_fault", "approvals_lock_release", "ledger_count_concerns"),
     # Which tenants have work.
     *("ledger_survey", "approvals_survey", "reviews_survey", "console_survey", "ledger_uuid_from"),
@@ -181,7 +181,7 @@ APP_FUNCTIONS: tuple[str, ...] = (
 # (opened, key rotated, restored) is an event; it reads no payload, no evidence and nothing of people.
 SEQUENCER_TABLES: dict[str, tuple[str, ...]] = {
     "django_migrations": READ,
-    "ledger_tenant": ("SELECT", "UPDATE (origin, epoch, restored_at)"),
+    "ledger_tenant": ("SELECT", "UPDATE (origin, epoch, restored_at, moving)"),
     "ledger_epoch": CHANGE,
     "ledger_subject": READ,
     "ledger_event": READ,

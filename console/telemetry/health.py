@@ -43,6 +43,7 @@ from ledger.log.epochs import read_epoch, read_public_keys
 from ledger.log.queries import anchors, log
 from ledger.log.rules import alarms
 from ledger.log.rules.epoch import EpochUnknown, check_epoch
+from ledger.record.queries import events
 from ledger.retention.operations import pruning
 from ledger.verification.queries import fences
 from reviews import queries as after
@@ -110,6 +111,7 @@ TITLES = {
     "CLOCK": "Clock",
     "EPOCH": "Epoch",
     "MAINTENANCE": "Maintenance",
+    "MOVES": "Moves of tenants",
     "FENCE": "Fences of the record",
     "BROKER": "Broker",
     "COUNTERS": "Counters",
@@ -396,6 +398,14 @@ def _maintenance() -> Iterator[Check]:
         yield Check("MAINTENANCE", False, f"Under way since {since}: no execution starts. {row.reason}")
 
 
+def _moves() -> Iterator[Check]:
+    held = events.tenants_being_moved()
+    for tenant in held:
+        yield Check("MOVES", False, f"{tenant.slug} is {tenant.moving}: nothing is written for it here.")
+    if not held:
+        yield Check("MOVES", True, "None is under way.")
+
+
 def _fences() -> Iterator[Check]:
     gaps = fences.missing_fences()
     for gap in gaps:
@@ -602,6 +612,7 @@ _LOOKS: tuple[
 ] = (
     (("EPOCH",), _epoch),
     (("MAINTENANCE",), _maintenance),
+    (("MOVES",), _moves),
     (("FENCE",), _fences),
     (("WORKER", "BEAT"), _processes),
     ((), _tasks),

@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ledger.log.rules.signing import NOTHING, HistoryForked, TreeHead
+from ledger.log.rules.signing import NOTHING, HistoryForked, LogHandedOver, TreeHead
 
 FIRST_EPOCH = 1
 LEASE_S = 2.5
@@ -143,6 +143,7 @@ def _replace_file(path: Path, data: bytes, *, mode: int) -> None:
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS head (origin TEXT PRIMARY KEY, size {integer} NOT NULL, root {bytes} NOT NULL);
+CREATE TABLE IF NOT EXISTS handed (origin TEXT PRIMARY KEY, statement {bytes} NOT NULL);
 CREATE TABLE IF NOT EXISTS epoch (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS leader (
     one INTEGER PRIMARY KEY CHECK (one = 1), token {integer} NOT NULL, until {real} NOT NULL, holder TEXT NOT NULL
@@ -247,7 +248,13 @@ class SignerState(ABC):
     # The heads
 
     def last(self, origin: str) -> TreeHead | None:
-        """The last head signed for a log, or None if the log is not enrolled."""
+        """The last head signed for a log, or None if the log is not enrolled; refuse one that was handed over."""
+        if self.handed_over(origin) is not None:
+            raise LogHandedOver(f"The log {origin} was handed over to another installation, and is signed there.")
+        return self.known_head(origin)
+
+    def known_head(self, origin: str) -> TreeHead | None:
+        """The last head signed here for a log, also for one that was handed over."""
         rows = self._run("SELECT size, root FROM head WHERE origin = %s", origin)
         return TreeHead(rows[0][0], bytes(rows[0][1])) if rows else None
 
@@ -269,11 +276,43 @@ class SignerState(ABC):
     def advance(self, origin: str, last: TreeHead, following: TreeHead) -> None:
         """Store the next head if we lead and `last` is still the last one; of two signers only one succeeds."""
         moved = self._change(
-            "UPDATE head SET size = %s, root = %s WHERE origin = %s AND size = %s AND root = %s RETURNING origin",
+            "UPDATE head SET size = %s, root = %s WHERE origin = %s AND size = %s AND root = %s"
+            " AND NOT EXISTS (SELECT 1 FROM handed WHERE handed.origin = head.origin) RETURNING origin",
             *(following.size, following.root, origin, last.size, last.root),
         )
         if not moved:
             raise HistoryForked(f"Another signer has signed for {origin} meanwhile.")
+
+    # Logs that go to another installation, or come from one
+
+    def handed_over(self, origin: str) -> bytes | None:
+        """The statement with which a log was handed over to another installation, or None."""
+        rows = self._run("SELECT statement FROM handed WHERE origin = %s", origin)
+        return bytes(rows[0][0]) if rows else None
+
+    def hand_over(self, origin: str, last: TreeHead, statement: bytes) -> bytes:
+        """Sign nothing more for a log whose last head is `last`; return the statement that is kept, the first one."""
+        self._change(
+            "INSERT INTO handed SELECT origin, %s FROM head WHERE origin = %s AND size = %s AND root = %s"
+            " ON CONFLICT (origin) DO NOTHING",
+            *(statement, origin, last.size, last.root),
+        )
+        kept = self.handed_over(origin)
+        if kept is None:
+            raise HistoryForked(f"Another signer has signed for {origin} meanwhile.")
+        return kept
+
+    def take_over(self, origin: str, head: TreeHead) -> None:
+        """Go on from a head that another installation has handed over; refuse a log that is signed here already."""
+        taken = self._change(
+            "INSERT INTO head VALUES (%s, %s, %s) ON CONFLICT (origin) DO UPDATE SET size = excluded.size,"
+            " root = excluded.root WHERE head.size <= excluded.size"
+            " AND EXISTS (SELECT 1 FROM handed WHERE handed.origin = excluded.origin) RETURNING origin",
+            *(origin, head.size, head.root),
+        )
+        if not taken and self.known_head(origin) != head:
+            raise HistoryForked(f"The signer state knows {origin} already; there is nothing to take over.")
+        self._change("DELETE FROM handed WHERE origin = %s", origin)
 
 
 _ENROL = "INSERT INTO head VALUES (%s, %s, %s) ON CONFLICT (origin) DO NOTHING"

@@ -94,6 +94,9 @@ END $$;
 CREATE OR REPLACE FUNCTION ledger_contract_in_force() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
+    IF ledger_imports() THEN
+        RETURN NEW;
+    END IF;
     IF EXISTS (
         SELECT FROM ledger_contractversion c JOIN ledger_subject s ON s.tenant_id = c.tenant_id AND s.id = c.id
         WHERE c.tenant_id = NEW.tenant_id AND c.name = NEW.tool AND c.version = NEW.tool_version

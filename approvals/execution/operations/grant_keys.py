@@ -37,6 +37,7 @@ from approvals.execution.rules import dpop, jws
 from approvals.execution.rules.grants import GrantKey
 from approvals.models import GrantKeyChange
 from ledger import keystore
+from ledger.catalogue.rules.moving import has_come
 from ledger.db import execute, insert_each, select, tenancy
 from ledger.record import operations as ledger
 from ledger.record.queries import events
@@ -236,7 +237,10 @@ def take_over_files(*, at: datetime) -> list[str]:
         return []
     listed = key_directory(NO_CHANGE)
     names = {digest(each.kid.encode()) for each in listed}
-    for tenant in events.tenants():
+    for tenant in events.tenants(writable=True):
+        if has_come(tenant.move):
+            # Its record also tells of the keys of another installation.
+            continue
         with tenancy(tenant.id):
             recorded = events.recorded_digests(tenant.id, tenant.id, "grant_key")
         if not {name for _, name in recorded} <= names:
@@ -295,7 +299,7 @@ def announce_keys(*, reason: str, at: datetime) -> None:
     """
     _complete_retirements()
     listed = key_directory()
-    for tenant in events.tenants():
+    for tenant in events.tenants(writable=True):
         with tenancy(tenant.id):
             head = ledger.lock_subject(tenant_id=tenant.id, subject_id=tenant.id, kind="tenant")
             recorded = events.recorded_digests(tenant.id, tenant.id, "grant_key")

@@ -157,7 +157,7 @@ class Command(BaseCommand):
 
 
 def _kek_needs(used: KeyLine, at: datetime) -> Iterator[str]:
-    for tenant in events.tenants():
+    for tenant in events.tenants(writable=True):
         with tenancy(tenant.id):
             if not is_indexed(tenant_id=tenant.id):
                 yield f"The search terms of {tenant.slug} are still being made anew by the workers."
@@ -175,7 +175,7 @@ def _time_needs(used: KeyLine, at: datetime, lasts: timedelta, reason: str) -> I
 
 
 def _registry_needs(used: KeyLine, at: datetime) -> Iterator[str]:
-    for tenant in events.tenants():
+    for tenant in events.tenants(writable=True):
         with tenancy(tenant.id):
             former = [each for each in agents.all_versions(tenant.id) if not is_sealed_in_use(each)]
         for each in former:

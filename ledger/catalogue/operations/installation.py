@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from ledger.catalogue.queries import maintenance_in_force
 from ledger.db import execute, tenancy
-from ledger.models import Maintenance
+from ledger.models import Maintenance, Tenant
 from ledger.record.operations import SYSTEM, NewEvent, append, lock_subject, new_id
 from ledger.record.queries import events
 from ledger.record.rules.canonical import digest
@@ -25,7 +25,7 @@ def begin_maintenance(*, reason: str, at: datetime) -> Maintenance:
     a crash, the next call does the rest. Of two that begin one at the same instant, both get that of the first.
     """
     row = maintenance_in_force() or _create_maintenance(reason, at=at)
-    for tenant in events.tenants():
+    for tenant in events.tenants(writable=True):
         with tenancy(tenant.id):
             execute("SELECT ledger_pass_gate($1)", tenant.id)
             _record_once(
@@ -53,7 +53,7 @@ def end_maintenance(*, at: datetime) -> Maintenance | None:
     if row.ended_at is None:
         row.ended_at = at
         row.save(update_fields=["ended_at"])
-    for tenant in events.tenants():
+    for tenant in events.tenants(writable=True):
         with tenancy(tenant.id):
             _record_once(tenant.id, "maintenance_ended", {"maintenance": digest(row.id.bytes)}, {}, at=at)
     return row
@@ -62,7 +62,7 @@ def end_maintenance(*, at: datetime) -> Maintenance | None:
 def record_key_change(kind: str, *, key: str, name: str, reason: str, at: datetime) -> None:
     """Record in every tenant that a key of the installation was introduced, is in use or was retired; once for each."""
     detail = {"key": key, "name": name, "reason": reason}
-    for tenant in events.tenants():
+    for tenant in events.tenants(writable=True):
         with tenancy(tenant.id):
             known = {"installation_key": digest(f"{key}/{name}".encode())}
             _record_once(tenant.id, kind, known, detail, at=at)
@@ -74,6 +74,13 @@ def record_off_boarding(
     """Record that an off-boarding of a tenant has begun or finished; once each. Inside `tenancy`."""
     detail = {"off_boarding_id": str(off_boarding_id)} | detail
     _record_once(tenant_id, kind, {"off_boarding": digest(off_boarding_id.bytes)}, detail, at=at)
+
+
+def record_move(kind: str, *, tenant: Tenant, at: datetime) -> None:
+    """Record that a move of a tenant has begun, was given up, or has ended; once each. Inside `tenancy`."""
+    move: dict[str, Any] = tenant.move or {}
+    detail: dict[str, Any] = {name: move[name] for name in ("from", "to", "reason") if name in move}
+    _record_once(tenant.id, kind, {"move": digest(str(move.get("id")).encode())}, detail, at=at)
 
 
 def _record_once(tenant_id: UUID, kind: str, known: dict[str, str], detail: dict[str, Any], *, at: datetime) -> None:

@@ -240,7 +240,7 @@ def sign_head(*, tenant_id: UUID, signer: Signer, at: datetime) -> int | None:
     with tenancy(tenant_id):
         head = _current_head(tenant_id)
         following, last = TreeHead(head.size, head.root), signer.state.last(head.origin)
-        signing.check_next_head(last, following, _consistency_proof(tenant_id, head, last))
+        signing.check_next_head(last, following, consistency_proof(tenant_id, head, last))
         assert last is not None
         note, is_new = head.note, head.size != head.signed_size
         if head.stopped:
@@ -270,7 +270,8 @@ def accept_epoch(*, tenant_id: UUID, epoch: int) -> None:
     execute("UPDATE ledger_tenant SET epoch = $2 WHERE id = $1 AND epoch IS DISTINCT FROM $2", tenant_id, epoch)
 
 
-def _consistency_proof(tenant_id: UUID, head: LogHead, last: TreeHead | None) -> list[bytes]:
+def consistency_proof(tenant_id: UUID, head: LogHead, last: TreeHead | None) -> list[bytes]:
+    """The proof, from the stored tiles, that a head continues an earlier one. Inside `tenancy`."""
     if last is None or not 0 < last.size < head.size:
         return []
     wanted = tiles.tiles_for_consistency(last.size, head.size)

@@ -30,6 +30,12 @@ class SignerStateMissing(Refused):
     code = "LOG_UNGUARDED"
 
 
+class LogHandedOver(Refused):
+    """The log was handed over to another installation, and is signed there."""
+
+    code = "LOG_HANDED_OVER"
+
+
 class NotSigned(Refused):
     """No signed checkpoint covers this yet; try again in a moment."""
 

@@ -1,4 +1,4 @@
-"""`manage.py log rotate-key | retire-key | restored --reason WHY`: the log commands of an operator.
+"""`manage.py log rotate-key | retire-key | restored | hand-over SLUG | take-over SLUG`: an operator's log commands.
 
 Run it on the sequencer's machine, as its role: it needs the log key and the signer state.
 
@@ -7,6 +7,9 @@ Run it on the sequencer's machine, as its role: it needs the log key and the sig
     restored     after a restore of the database: void every grant from before, by a new epoch, and open a new log
                  wherever the signer state knows more than the database; with --report, only say what the last one
                  led to
+    hand-over    of a tenant that is frozen for its move: sign nothing more for its log here, and write the statement
+                 with which the other installation goes on (`--statement FILE`)
+    take-over    of a tenant that was moved here and verified: go on with its log from that statement, and open it
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -23,13 +27,19 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from counterfoil_tlog import notes
+from ledger.catalogue.rules.moving import HERE
 from ledger.db import tenancy
+from ledger.key_files import write_private
 from ledger.log import signer_state
 from ledger.log.operations import logs, sequencer
+from ledger.log.operations.hand_over import hand_over, take_over
 from ledger.log.queries import log
+from ledger.log.rules.hand_over import sign_new_key
+from ledger.log.rules.signing import LogHandedOver
 from ledger.management.commands.sequencer import lead_at_once, open_signer
 from ledger.models import Tenant
 from ledger.record.queries import events
+from ledger.record.rules.refusals import Refused
 
 
 class Command(BaseCommand):
@@ -37,7 +47,10 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("deed", choices=["rotate-key", "retire-key", "restored"], help="what to do")
+        deeds = ["rotate-key", "retire-key", "restored", "hand-over", "take-over"]
+        parser.add_argument("deed", choices=deeds, help="what to do")
+        parser.add_argument("tenant", nargs="?", metavar="SLUG", help="with `hand-over` and `take-over`: the tenant")
+        parser.add_argument("--statement", type=Path, metavar="FILE", help="with these: the statement")
         parser.add_argument("--reason", default="", help="reason, kept on record; required by `restored`")
         parser.add_argument("--report", action="store_true", help="with `restored`: say what the last one led to")
 
@@ -45,12 +58,33 @@ class Command(BaseCommand):
         if report:
             self.stdout.write("\n".join(_restore_report(tenant) for tenant in events.tenants()))
             return
+        if deed in ("hand-over", "take-over"):
+            self._move(deed, options["tenant"], options["statement"])
+            return
         try:
             told = {"rotate-key": self._rotate, "retire-key": self._retire, "restored": self._declare_restored}[deed](
                 reason
             )
         except (OSError, ValueError) as error:
             raise CommandError(f"The log key or the signer state cannot be used: {error}") from None
+        self.stdout.write(told)
+
+    def _move(self, deed: str, slug: str | None, file: Path | None) -> None:
+        tenant = events.tenant(slug or "")
+        if tenant is None or file is None:
+            raise CommandError("Name a tenant of this installation, and with --statement the file.")
+        try:
+            with open_signer() as signer, lead_at_once(signer):
+                if deed == "hand-over":
+                    write_private(file, hand_over(tenant_id=tenant.id, signer=signer).decode())
+                    told = (
+                        f"{file} was written. Nothing more is signed for {tenant.slug} here: take its log over there."
+                    )
+                else:
+                    take_over(tenant_id=tenant.id, statement=file.read_bytes(), signer=signer, at=timezone.now())
+                    told = f"The log of {tenant.slug} goes on here, and the tenant is open."
+        except Refused as refusal:
+            raise CommandError(refusal.detail) from None
         self.stdout.write(told)
 
     def _rotate(self, reason: str) -> str:
@@ -62,8 +96,8 @@ class Command(BaseCommand):
 
         def introduced(origin: str) -> dict[str, Any]:
             vkey = notes.vkey(origin, new.public_key())
-            word = old.sign(b"counterfoil/log-key/1\x00" + vkey.encode()).hex()
-            return {"old": notes.vkey(origin, old.public_key()), "new": vkey, "signature": word, "reason": reason}
+            signature = sign_new_key(vkey, old)
+            return {"old": notes.vkey(origin, old.public_key()), "new": vkey, "signature": signature, "reason": reason}
 
         if not _announce("key_rotated", new, introduced) and keys is known:
             raise CommandError("The key has already been rotated. Retire the old key before you rotate again.")
@@ -88,9 +122,14 @@ class Command(BaseCommand):
             epoch = signer.state.raise_epoch()
             sequencer.sign_epoch(signer)
             for tenant in events.tenants():
-                if not _has_log(tenant.id):
+                if not _has_log(tenant.id) or tenant.moving != HERE:
                     continue
-                origin = sequencer.reopen_log(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
+                try:
+                    origin = sequencer.reopen_log(tenant_id=tenant.id, signer=signer, reason=reason, at=timezone.now())
+                except LogHandedOver as refusal:
+                    # What goes on elsewhere must not go on here too, whatever this database has forgotten.
+                    self.stdout.write(refusal.detail)
+                    continue
                 opened += [origin] if origin else []
         lines = [f"Opened {origin}" for origin in opened] or [
             "Every log matches what was signed; no new log was needed."
@@ -129,5 +168,5 @@ def _announce(kind: str, key: Ed25519PrivateKey, detail: Callable[[str], dict[st
 
     return sum(
         logs.announce_key(tenant_id=each.id, kind=kind, key=vkey, detail=detail, at=timezone.now())
-        for each in events.tenants()
+        for each in events.tenants(writable=True)
     )

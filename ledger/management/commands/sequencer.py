@@ -28,6 +28,7 @@ from django.utils import timezone
 
 from counterfoil_tlog import checkpoint, notes
 from ledger import processes
+from ledger.catalogue.rules.moving import LOG_GROWS
 from ledger.log.operations import logs
 from ledger.log.operations import sequencer as sequencer_operations
 from ledger.log.queries import log as queries
@@ -206,9 +207,11 @@ class Sequencer:
         stopped = [tenant_id for tenant_id, until in self.stopped.items() if time.monotonic() < until]
         waiting: dict[UUID, list[int]] = queries.pending_events(but=stopped)
         wanted = [tenant_id for tenant_id in visited if tenant_id not in stopped]
-        idle = {tenant_id: list[int]() for tenant_id in wanted}
+        known = events.tenants_by_id(wanted).items() if wanted else ()
+        # A log that is on its way to another installation, or there, is not signed here.
+        tenants = {tenant_id: tenant for tenant_id, tenant in known if tenant.moving in LOG_GROWS}
+        idle = {tenant_id: list[int]() for tenant_id in tenants}
         done = sum(self._drain(tenant_id, positions) for tenant_id, positions in (idle | waiting).items())
-        tenants = events.tenants_by_id(wanted) if wanted else {}
         for tenant_id, tenant in tenants.items():
             if tenant.epoch is None and tenant_id not in self.stopped:
                 # A log from before the database knew its epoch, which continues what was signed.

@@ -89,8 +89,14 @@ def tenants_by_id(ids: list[UUID]) -> dict[UUID, Tenant]:
     return {each.id: each for each in select(Tenant, "id = ANY($1::uuid[])", ids)}
 
 
-def tenants() -> list[Tenant]:
-    return select(Tenant, "true ORDER BY id")
+def tenants(*, writable: bool = False) -> list[Tenant]:
+    """Every tenant, or those that are not held for a move and not at another installation."""
+    return select(Tenant, "(moving = '' OR NOT $1) ORDER BY id", writable)
+
+
+def tenants_being_moved() -> list[Tenant]:
+    """The tenants on their way to another installation, or from one; those that are there are not among them."""
+    return select(Tenant, "moving NOT IN ('', 'moved') ORDER BY slug")
 
 
 def subjects_by_kind(tenant_id: UUID, kinds: Iterable[str], *, since: datetime) -> dict[str, int]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, LiteralString
 from uuid import UUID
 
 from ledger.db import execute
@@ -71,16 +71,25 @@ _PACKAGES: Final = ("ledger", "approvals", "reviews", "console")
 _survey_answers: ContextVar[Mapping[Work, list[UUID]] | None] = ContextVar("survey_answers", default=None)
 
 
+# A tenant that is being moved is left alone; while its queue is emptied, its log is signed.
+_HERE: Final[LiteralString] = (
+    "named NOT IN (SELECT id FROM ledger_tenant WHERE moving <> ''"
+    f" AND (moving <> 'freezing' OR kind <> '{Work.UNSIGNED_LOGS.value}'))"
+)
+
+
 def survey(kinds: Collection[Work], *, at: datetime | None) -> dict[Work, list[UUID]]:
     """The tenants that have work of each of these kinds now, in one statement."""
     asked = {package: [kind.split(".")[1] for kind in kinds if kind.startswith(f"{package}.")] for package in _PACKAGES}
     parts = [(package, names) for package, names in asked.items() if names]
     text = " UNION ALL ".join(
-        f"SELECT '{package}.' || kind, named FROM unnest(${place}::text[]) kind, {package}_survey(kind, $1) named"
+        f"SELECT '{package}.' || asked AS kind, named"
+        f" FROM unnest(${place}::text[]) asked, {package}_survey(asked, $1) named"
         for place, (package, _) in enumerate(parts, 2)
     )
     found: dict[Work, list[UUID]] = {kind: [] for kind in kinds}
-    for kind, tenant_id in execute(text, at, *(names for _, names in parts)) if parts else ():
+    named = f"SELECT kind, named FROM ({text}) work WHERE {_HERE}"
+    for kind, tenant_id in execute(named, at, *(names for _, names in parts)) if parts else ():
         found[Work(kind)].append(tenant_id)
     return found
 

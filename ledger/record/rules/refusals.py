@@ -86,6 +86,24 @@ class UnderMaintenance(Refused):
     retry_after_s = 30
 
 
+class TenantMoving(Refused):
+    """This tenant is being moved to another installation; nothing was done. Try again in a moment."""
+
+    code = "TENANT_MOVING"
+    status = 503
+    retry_after_s = 5
+
+
+class TenantMoved(Refused):
+    """This tenant is at another installation now; nothing was done."""
+
+    code = "TENANT_MOVED"
+    status = 421
+
+    def __init__(self, address: str = "") -> None:
+        super().__init__(hint=f"It is at {address}." if address else None)
+
+
 class RateExceeded(Refused):
     """This key exceeded its rate limit; wait, then try again."""
 

@@ -101,7 +101,7 @@ NOT_ISOLATED = frozenset(
 
 def missing_fences() -> list[str]:
     """Return one sentence for each fence that is missing or altered; empty if all are in place."""
-    return [*_triggers(), *_isolation(), *_owners(), *_functions()]
+    return [*_triggers(), *_isolation(), *_holds(), *_owners(), *_functions()]
 
 
 def _triggers() -> list[str]:
@@ -131,6 +131,17 @@ def _isolation() -> list[str]:
         " WHERE p.polrelid = c.oid AND p.polname = 'one_tenant')) ORDER BY 1"
     )
     return [f"The table {name} is not kept apart by tenant." for (name,) in rows if name not in NOT_ISOLATED]
+
+
+def _holds() -> list[str]:
+    # A table's own trigger suffices: nobody writes to a partition by its name.
+    rows = execute(
+        "SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'"
+        " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+        " AND NOT a.attisdropped AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid"
+        " AND t.tgname = 'being_moved' AND t.tgenabled = 'A') ORDER BY 1"
+    )
+    return [f"The table {name} is written to while its tenant is moved." for (name,) in rows]
 
 
 def _owners() -> list[str]:

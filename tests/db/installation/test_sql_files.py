@@ -179,6 +179,8 @@ def test_every_fence_of_the_database_is_checked_at_each_start(owner):
     rows = owner.execute(
         "SELECT c.relname::text, t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
         " WHERE NOT t.tgisinternal AND NOT c.relispartition"
+        # Every table with rows of tenants has that one, and the catalogue is asked for those that have not.
+        " AND t.tgname <> 'being_moved'"
     ).fetchall()
     assert sorted(rows) == sorted(fences.TRIGGERS)
 
