@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from console.event_export.destinations import Destination
 from console.handoffs.documents import HANDOFFS
+from console.installation.off_boarding import request_off_boarding
 from console.tasks import count_metrics, watch_alerts
 from ledger.catalogue.rules.policies import default_policy
 from ledger.db import tenancy
@@ -620,3 +621,6 @@ def retain(shop: Workshop, watched: Callable[[Api], Any]) -> None:
     proposed = one.post("/retention", days | {"payload_days": 400}).json()["retention_id"]
     other.post(f"/retention/{proposed}/confirm", {"password": PASSWORD})
     one.get("/retention")
+    asked = request_off_boarding(shop.tenant, reason="The contract has ended.", at=timezone.now())
+    one.post(f"/off-boarding/{asked.id}/confirm", {"password": PASSWORD})
+    one.post(f"/off-boarding/{asked.id}/refuse", {"reason": "It was renewed."})

@@ -166,7 +166,7 @@ def _parts(sent: list[Sent]) -> dict[str, str]:
 
     names = """approval_id case_id action_id session_id freeze_id incident_id claim_id batch_id system_id pointer run_id
         export_id erasure_id hold_id retention_id member_id approver_key_id delegation_id absence_id emergency_id
-        standing_approval_id alert_rule_id price_id budget_id release_id agent_id executor_id"""
+        standing_approval_id alert_rule_id price_id budget_id release_id agent_id executor_id off_boarding_id"""
     plain = {"seq": "1", "number": "1", "old": "1", "new": "1", "slug": "orchid"}
     plain |= {"destination_name": "soc", "list_name": "actions", "channel": "email"}
     plain |= {"contract_name": "delete_document", "contract_version": "1.0.0"}
