@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 from django.db.models import Count, Min, Q, QuerySet, Subquery, Sum, UUIDField, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 
 from ledger.actions.queries import actions, freezes
@@ -18,6 +19,7 @@ from ledger.catalogue.rules import policies
 from ledger.catalogue.rules.lent_lookups import with_lookup_of
 from ledger.db import columns, execute, fetch_one, load_models, page_in_order, select
 from ledger.record.queries import evidence
+from ledger.record.queries.work import HELD_TENANTS
 from ledger.record.rules.encryption import CannotOpen
 from ledger.record.rules.ids import lower_bound
 from ledger.record.rules.outcomes import Outcome, outcome_of
@@ -559,7 +561,8 @@ MOST_OVERDUE = 10_000
 def overdue_readings(*, at: datetime, late_after: timedelta) -> OverdueReadings:
     """Count the readings that are due and unclaimed, the longest due first, up to `MOST_OVERDUE`."""
     unclaimed = Schedule.objects.filter(Q(claimed_until__isnull=True) | Q(claimed_until__lte=at), due_at__lte=at)
-    found = unclaimed.order_by("due_at")[:MOST_OVERDUE].aggregate(
+    here = unclaimed.exclude(tenant_id__in=RawSQL(HELD_TENANTS, ()))
+    found = here.order_by("due_at")[:MOST_OVERDUE].aggregate(
         due=Count("due_at"), late=Count("due_at", filter=Q(due_at__lte=at - late_after)), first_due_at=Min("due_at")
     )
     return OverdueReadings(**found)

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, Min
+from django.db.models import Count, Min, QuerySet
+from django.db.models.expressions import RawSQL
 
 from approvals.models import (
     Attempt,
@@ -20,6 +21,7 @@ from approvals.sessions.queries import disclosed_contract
 from ledger.actions.queries.actions import IS_OPEN, READY, action_columns, read_action
 from ledger.catalogue.rules.effects import Reversibility
 from ledger.db import columns, execute, fetch_one, load_models, select
+from ledger.record.queries.work import HELD_TENANTS
 
 if TYPE_CHECKING:
     from ledger.models import Action
@@ -166,21 +168,25 @@ def started_work(tenant_id: UUID, agent_id: str, *, limit: int) -> list[tuple[Ac
 
 def due_work(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID, str]]:
     """Return (tenant, subject, what) of leases and approvals that are due. Outside row-level security."""
-    found = Deadline.objects.filter(due_at__lte=at).exclude(what="stop").order_by("due_at")[:limit]
+    found = _due(at).exclude(what="stop").order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id", "what"))
 
 
 def overdue_work(*, at: datetime, most: int = 10_000) -> tuple[int, datetime | None]:
     """Count what is due in all tenants, up to `most`, and since when the first is."""
-    due = Deadline.objects.filter(due_at__lte=at).order_by("due_at")[:most]
+    due = _due(at).order_by("due_at")[:most]
     found = due.aggregate(count=Count("due_at"), first=Min("due_at"))
     return found["count"], found["first"]
 
 
 def stopped_agents(*, at: datetime, limit: int = 200) -> list[tuple[UUID, UUID]]:
     """(tenant, agent) of the agents that have something left to end. Outside row-level security."""
-    found = Deadline.objects.filter(what="stop", due_at__lte=at).order_by("due_at")[:limit]
+    found = _due(at).filter(what="stop").order_by("due_at")[:limit]
     return list(found.values_list("tenant_id", "subject_id"))
+
+
+def _due(at: datetime) -> QuerySet[Deadline]:
+    return Deadline.objects.filter(due_at__lte=at).exclude(tenant_id__in=RawSQL(HELD_TENANTS, ()))
 
 
 def preparing_approvals(*, limit: int = 200) -> list[tuple[UUID, UUID]]:

@@ -23,9 +23,10 @@ from console.accounts.machine_keys import new_key
 from console.accounts.members import operations as people
 from console.accounts.members.rules import ROLES as ROLES
 from console.accounts.members.rules import MemberRoles
-from console.models import AnsweredWrite, ApiKey, Membership, SavedView, SpentProof, User
+from console.models import ApiKey, Membership, SavedView, User
 from ledger.db import defer, execute, pipeline, tenancy
 from ledger.record import operations as ledger
+from ledger.record.queries.work import HELD_TENANTS
 from ledger.record.rules import encryption
 from ledger.record.rules.canonical import digest
 from ledger.record.rules.envelope import instant
@@ -226,8 +227,8 @@ def consume_proof(*, tenant_id: UUID, jti: str, at: datetime) -> None:
 
 def prune_answers(*, before: datetime) -> None:
     """Delete answers and spent proofs that are too old to be repeated or fresh."""
-    AnsweredWrite.objects.filter(at__lt=before).delete()
-    SpentProof.objects.filter(at__lt=before).delete()
+    for table in ("console_answeredwrite", "console_spentproof"):
+        execute(f"DELETE FROM {table} WHERE at < $1 AND tenant_id NOT IN ({HELD_TENANTS})", before)
 
 
 def prune_sign_ins(*, at: datetime) -> None:

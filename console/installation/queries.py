@@ -63,7 +63,7 @@ ORDER BY 3 LIMIT $3
 
 def overdue_items(*, due_before: datetime, at: datetime) -> list[OverdueItem]:
     """List what was due before a time and has not been done, oldest first, up to `MOST` of each tenant and queue."""
-    tenants = {each.id: each for each in events.tenants()}
+    tenants = {each.id: each for each in events.tenants(writable=True)}
     rows = [row for row in execute(_QUEUES, due_before, at, MOST) if row[1] in tenants]
     found = [OverdueItem(kind, tenants[tenant_id].slug, tenant_id, *rest) for kind, tenant_id, *rest in rows]
     for tenant in tenants.values():

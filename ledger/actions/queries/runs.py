@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
-from django.db.models import Count, Min
+from django.db.models import Count, Min, QuerySet
+from django.db.models.expressions import RawSQL
 
 from ledger.actions.queries.actions import IS_OPEN, in_states, open_duplicates_sql
 from ledger.actions.queries.freezes import COVERS
@@ -25,21 +26,26 @@ from ledger.models import (
 from ledger.record.queries import events, evidence
 from ledger.record.queries.events import load_json
 from ledger.record.queries.evidence import open_evidence
+from ledger.record.queries.work import HELD_TENANTS
 from ledger.record.rules import encryption
 from ledger.record.rules.lifecycle import OPEN, State
 
 
 def due_orders(*, at: datetime, proposed: bool, limit: int = 200) -> list[RecoveryOrder]:
     """Due orders of all tenants, longest due first: those to propose, or proposed ones whose end is awaited."""
-    found = RecoveryOrder.objects.filter(proposed=proposed, due_at__lte=at)
+    found = _orders().filter(proposed=proposed, due_at__lte=at)
     return list(found.order_by("due_at", "event_id")[:limit])
 
 
 def waiting_orders(*, most: int = 10_000) -> tuple[int, datetime | None]:
     """Count the orders of all tenants that nobody has proposed yet, up to `most`, and when the first was placed."""
-    waiting = RecoveryOrder.objects.filter(proposed=False)[:most]
+    waiting = _orders().filter(proposed=False)[:most]
     found = waiting.aggregate(count=Count("event_id"), first=Min("placed_at"))
     return found["count"], found["first"]
+
+
+def _orders() -> QuerySet[RecoveryOrder]:
+    return RecoveryOrder.objects.exclude(tenant_id__in=RawSQL(HELD_TENANTS, ()))
 
 
 def order_details(tenant_id: UUID, action_id: UUID) -> dict[UUID, dict[str, Any]]:

@@ -71,10 +71,11 @@ _PACKAGES: Final = ("ledger", "approvals", "reviews", "console")
 _survey_answers: ContextVar[Mapping[Work, list[UUID]] | None] = ContextVar("survey_answers", default=None)
 
 
-# A tenant that is being moved is left alone; while its queue is emptied, its log is signed.
+HELD_TENANTS: Final[LiteralString] = "SELECT id FROM ledger_tenant WHERE moving <> ''"
+"""The tenants on the way to or from another installation, or at another one: nothing is written for them here."""
+# While the queue of such a tenant is emptied, its log is signed.
 _HERE: Final[LiteralString] = (
-    "named NOT IN (SELECT id FROM ledger_tenant WHERE moving <> ''"
-    f" AND (moving <> 'freezing' OR kind <> '{Work.UNSIGNED_LOGS.value}'))"
+    f"named NOT IN ({HELD_TENANTS} AND (moving <> 'freezing' OR kind <> '{Work.UNSIGNED_LOGS.value}'))"
 )
 
 

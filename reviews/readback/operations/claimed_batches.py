@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 from django.db import transaction
 
 from ledger.db import execute
+from ledger.record.queries.work import HELD_TENANTS
 from reviews.readback.rules import limits
 from reviews.readback.rules.circuit import Circuit, CircuitState, allowed_readings, circuit_state
 
@@ -27,12 +28,12 @@ SLOW_MS = 500
 _BATCH_MS = 1000
 
 # $: at, what is slow, whether slow ones are wanted, lanes at once
-_LANES: LiteralString = """
+_LANES: LiteralString = f"""
     SELECT l.tenant_id, l.system_id FROM reviews_lane l CROSS JOIN LATERAL (
         SELECT count(DISTINCT f.claim) AS batches FROM reviews_schedule f
         WHERE f.tenant_id = l.tenant_id AND f.system_id = l.system_id AND f.claim IS NOT NULL AND f.claimed_until > $1
     ) AS flying
-    WHERE (coalesce(l.pace_ms, 0) < $2 OR $3)
+    WHERE l.tenant_id NOT IN ({HELD_TENANTS}) AND (coalesce(l.pace_ms, 0) < $2 OR $3)
         AND CASE WHEN l.held_until > $1 THEN true WHEN l.held_until IS NOT NULL THEN flying.batches = 0
             ELSE flying.batches < l.concurrency END
         AND (l.held_until > $1 OR l.paid_until IS NULL

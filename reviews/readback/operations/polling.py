@@ -25,6 +25,7 @@ from django.db import DatabaseError
 from ledger import processes
 from ledger.db import execute, tenancy
 from ledger.record import operations as ledger
+from ledger.record.queries.work import HELD_TENANTS
 from ledger.record.rules.refusals import Refused
 from reviews.claims import operations as claims
 from reviews.claims.operations import ClaimPlan
@@ -167,7 +168,7 @@ def _look(at: datetime) -> tuple[bool, float]:
     moment.
     """
     [(is_due, next_at)] = execute(
-        "SELECT EXISTS (SELECT FROM reviews_schedule WHERE due_at <= $1),"
+        f"SELECT EXISTS (SELECT FROM reviews_schedule WHERE due_at <= $1 AND tenant_id NOT IN ({HELD_TENANTS})),"
         " (SELECT min(due_at) FROM reviews_schedule WHERE due_at > $1)",
         at,
     )

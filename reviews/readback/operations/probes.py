@@ -13,6 +13,7 @@ from uuid import UUID
 
 from ledger.catalogue import queries as catalogue_queries
 from ledger.db import execute, tenancy
+from ledger.record.queries.work import HELD_TENANTS
 from reviews import queries
 from reviews.readback.operations import systems
 from reviews.readback.operations.claimed_batches import CLAIM
@@ -21,9 +22,10 @@ from reviews.readback.operations.readings import read_primary
 
 _LOOKED_THROUGH = 50
 # One worker makes the probe: it moves the lane's time on, and whoever comes second finds nothing due.
-_IDLE: LiteralString = """
+_IDLE: LiteralString = f"""
     UPDATE reviews_lane SET held_until = $2 WHERE (tenant_id, system_id) = (
-        SELECT l.tenant_id, l.system_id FROM reviews_lane l WHERE l.held_until <= $1 AND NOT EXISTS (
+        SELECT l.tenant_id, l.system_id FROM reviews_lane l
+        WHERE l.held_until <= $1 AND l.tenant_id NOT IN ({HELD_TENANTS}) AND NOT EXISTS (
             SELECT FROM reviews_schedule s WHERE s.tenant_id = l.tenant_id AND s.system_id = l.system_id
                 AND s.due_at <= $1)
         ORDER BY l.held_until LIMIT 1 FOR UPDATE SKIP LOCKED)

@@ -33,7 +33,7 @@ from tests.support.probes import after, filled, names_in, pages_of_tenants, spen
 
 # Statements that find the tenant of something, by table and pattern; what follows from them names it.
 ACROSS_TENANTS = {
-    ("console_membership", r"WHERE user_id = \$1"): "the directory: in which tenants a person is a member",
+    ("console_membership", r"WHERE m\.user_id = \$1"): "the directory: in which tenants a person is a member",
     ("approvals_due", r'^SELECT .* FROM "approvals_due" WHERE .*"due_at" ASC LIMIT'): "which deadlines are due",
     ("ledger_order", r'^SELECT .* FROM "ledger_order" WHERE .*"due_at" ASC'): "which recovery orders are due",
     **{
@@ -53,8 +53,8 @@ ACROSS_TENANTS = {
     ("reviews_lane", r'WHERE "reviews_lane"."held_until" IS NOT NULL'): "which systems are unavailable",
     ("reviews_schedule", r"^SELECT EXISTS \(SELECT FROM reviews_schedule WHERE due_at"): "whether any reading is due",
     ("reviews_schedule", r"^SELECT COUNT"): "how many readings are overdue in this installation",
-    ("console_answeredwrite", r"^DELETE .*\"at\" <"): "what has become too old",
-    ("console_spentproof", r"^DELETE .*\"at\" <"): "what has become too old",
+    ("console_answeredwrite", r"^DELETE .* at <"): "what has become too old",
+    ("console_spentproof", r"^DELETE .* at <"): "what has become too old",
 }
 SHOWN = ("Index Cond", "Recheck Cond", "Filter")
 # A policy compares with the session's tenant; any other comparison is the statement's own.

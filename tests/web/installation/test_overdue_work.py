@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -12,10 +14,13 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from approvals import tasks
+from console.accounts.operations import prune_answers
 from console.installation import queries
 from ledger.db import execute
 from ledger.record import operations as ledger
+from reviews.readback.operations import claimed_batches, probes
 from tests.support.api_tenant import Workshop
+from tests.support.seals import as_sequencer
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +132,37 @@ def test_everything_that_is_overdue_is_had_now_by_one_word(shop: Workshop, capsy
     assert execute("SELECT claim FROM reviews_schedule") == [(None,)]
     at = timezone.now()
     assert len(queries.overdue_items(due_before=at - timedelta(minutes=1), at=at)) == 1
+
+
+def test_work_of_a_tenant_that_is_held_for_a_move_waits_and_holds_up_nothing(
+    shop: Workshop, capsys: pytest.CaptureFixture[str]
+):
+    pending(shop)
+    shop.propose(path="old/two.md")
+    for table in ("reviews_schedule", "approvals_due"):
+        put_off(shop, "-1 hour", table=table)
+    execute("UPDATE console_answeredwrite SET at = at - interval '9 days'")
+    at, kept = timezone.now(), execute("SELECT count(*) FROM console_answeredwrite")
+    with held(shop):
+        assert claimed_batches.claim_batches(at=at, lanes=10) == []
+        assert probes.probe_next_system(clock=timezone.now) is False
+        assert tasks.lapse() == 0
+        prune_answers(before=at - timedelta(days=7))
+        assert execute("SELECT count(*) FROM console_answeredwrite") == kept
+        assert stuck(capsys) == (0, {"overdue": 0, "items": []})
+    assert len(claimed_batches.claim_batches(at=at, lanes=10)) == 1
+    prune_answers(before=at - timedelta(days=7))
+    assert execute("SELECT count(*) FROM console_answeredwrite") == [(0,)]
+
+
+@contextmanager
+def held(shop: Workshop) -> Iterator[None]:
+    change = "UPDATE ledger_tenant SET moving = $2 WHERE id = $1"
+    with as_sequencer():
+        execute(change, shop.tenant, "frozen")
+    yield
+    with as_sequencer():
+        execute(change, shop.tenant, "")
 
 
 @pytest.mark.parametrize("words", [[], ["orchid"], ["orchid", "--all"]])
