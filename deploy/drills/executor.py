@@ -25,6 +25,7 @@ def run(name: str, folder: Path) -> int:
     tools = {"write_document": _write, "delete_document": _delete}
     executor = Executor(
         url=os.environ["DRILL_URL"],
+        issuer=os.environ.get("DRILL_ISSUER"),
         key=os.environ["DRILL_KEY"],
         executor_id=name,
         key_file=folder / "state" / f"{name}.jwk",

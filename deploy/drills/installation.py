@@ -95,9 +95,9 @@ class Shape:
     """The parts that an installation has besides one of each; `disk_mb` bounds the disk of the record's server,
     `archived` has both servers archive their log, `movable_clock` gives all its processes a clock that a drill puts
     forward, `founding` adds words to `bootstrap`, `settings` goes into every environment. Several `signers` are
-    sequencers on hosts of their own, with the signer state on a server of its own.
-    Several `signers` are sequencers on hosts of their own, with the signer state on a server of its own. `tree` is the
-    version that it begins with, and `history` the number of past actions, of the tenant `past`.
+    sequencers on hosts of their own, with the signer state on a server of its own. `tree` is the version that it
+    begins with, and `history` the number of past actions, of the tenant `past`. `fronted` puts the load balancer before
+    a single web process too, and `tenant` is the slug of the first tenant.
     """
 
     standby: Standby = Standby.NONE
@@ -112,6 +112,8 @@ class Shape:
     settings: Mapping[str, str] = field(default_factory=dict)
     tree: Tree = OURS
     history: int = 0
+    fronted: bool = False
+    tenant: str = "drill"
 
 
 @dataclass
@@ -230,7 +232,8 @@ class Installation:
             size=8,
         )
         self.webs = {f"web{number or ''}": servers.free_port() for number in range(shape.webs)}
-        self.proxy = Proxy(servers.free_port(), self.webs.values()) if shape.webs > 1 else None
+        is_fronted = shape.webs > 1 or shape.fronted
+        self.proxy = Proxy(servers.free_port(), self.webs.values()) if is_fronted else None
         self.port = self.proxy.port if self.proxy else self.webs["web"]
         self.url = f"http://127.0.0.1:{self.port}"
         self.documents = folder / "documents"
@@ -239,6 +242,8 @@ class Installation:
         self.children: dict[str, Child] = {}
         self.executors: dict[str, Child] = {}
         self.endings: list[tuple[str, int]] = []
+        self.others: list[Installation] = []
+        """Further installations of the drill, which end with this one."""
         self.known: dict[str, Any] = {}
         self.past: dict[str, Any] = {}
         self.clients: list[httpx.Client] = []
@@ -252,7 +257,7 @@ class Installation:
             place.mkdir(mode=0o700)
         ensure_keys(self.folder / "secrets")
         ensure_log_key(self.folder / "secrets")
-        for tenant in ("drill", "past"):
+        for tenant in (self.shape.tenant, "past"):
             credentials = self.folder / "secrets" / "systems" / tenant
             credentials.mkdir(mode=0o700)
             (credentials / "documents.json").write_text("{}")
@@ -276,7 +281,7 @@ class Installation:
         self.prepare_database(self.shape.tree)
         if self.shape.pooled:
             self.pooler.wait(self.children["pooler"], "counterfoil")
-        words = ("--tenant", "drill", "--messages", "pass", "--json", *self.shape.founding)
+        words = ("--tenant", self.shape.tenant, "--messages", "pass", "--json", *self.shape.founding)
         self.known = json.loads(self.manage("bootstrap", *words))
         self.start_product()
         self.register()
@@ -285,13 +290,22 @@ class Installation:
         self.start_executors()
         threading.Thread(target=self._supervise, daemon=True).start()
 
-    def prepare_database(self, tree: Tree) -> str:
-        """The output of `prepare_database` of a version."""
-        owner = {
+    @property
+    def owners(self) -> dict[str, str]:
+        """What a command of the tables' owner needs to know besides."""
+        return {
             "DATABASE_OWNER_URL": self.record_url(servers.OWNER),
             "KEYS_DATABASE_OWNER_URL": self.keys.url(servers.OWNER, "counterfoil_keys"),
         }
-        return self.manage("prepare_database", more=owner, tree=tree)
+
+    @property
+    def sealing(self) -> dict[str, str]:
+        """What a command of the sequencer's role needs to know besides."""
+        return {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
+
+    def prepare_database(self, tree: Tree) -> str:
+        """The output of `prepare_database` of a version."""
+        return self.manage("prepare_database", more=self.owners, tree=tree)
 
     def make_past(self, count: int) -> None:
         """Give a tenant of its own so many past actions in all kinds of states (`past.py`)."""
@@ -348,11 +362,7 @@ class Installation:
         return programs.worker_program(environment=self.environment(), log=self.log, queues=queues)
 
     def _sequencer(self, name: str) -> Program:
-        environment = self.environment() | {
-            "DATABASE_URL": self.record_url(servers.SEQUENCER),
-            "KEYS_DATABASE_URL": "",
-        }
-        log = self.log
+        environment, log = self.environment() | self.sealing, self.log
         if len(self.shape.signers) > 1:
             host, log = self.folder / name, self.log / name
             ensure_keys(host)
@@ -389,6 +399,8 @@ class Installation:
             self.proxy.put_back(port)
 
     def end(self) -> None:
+        for other in self.others:
+            other.end()
         self._ended.set()
         time.sleep(1.5)
         for client in self.clients:
@@ -474,8 +486,7 @@ class Installation:
 
     def declare_restored(self, *words: str) -> str:
         """Declare the record restored, as an operator does after a restore."""
-        sealing = {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
-        return self.manage("log", "restored", *words, more=sealing)
+        return self.manage("log", "restored", *words, more=self.sealing)
 
     # Callers
 

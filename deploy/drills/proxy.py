@@ -84,6 +84,12 @@ class Proxy:
     def put_back(self, port: int) -> None:
         self.backends[port].failures, self.backends[port].drains = 0, False
 
+    def send_all_to(self, port: int) -> None:
+        """Give every new connection to this process, which may be one of another installation; it is not asked."""
+        before, self.backends = self.backends, {**self.backends, port: Backend(port)}
+        for each in before.values():
+            each.drains = True
+
     async def _listen(self) -> None:
         await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self._tasks.add(asyncio.create_task(self._drain()))

@@ -27,6 +27,7 @@ from deploy.drills import (
     flood,
     keys,
     kills,
+    move,
     poolers,
     promotion,
     restore,
@@ -97,6 +98,9 @@ SHORT: Final[dict[str, Short]] = {
         lambda: exports.DRILL,
         "--rounds 1 --for 15 --actions 4000",
         "none; another tenant exports its whole log without a pause",
+    ),
+    "move": Short(
+        lambda: move.DRILL, "--rounds 1 --for 8 --kills 2", "tenant moved elsewhere, each command killed twice before"
     ),
 }
 HEADINGS: Final = ("drill", "damage", "asked", "figure", "aim", "", "load", "time")
