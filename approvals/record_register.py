@@ -563,5 +563,7 @@ OUTSIDE = {
     "approvals.Challenge": "lives for minutes; what was signed is evidence of the vote",
     "approvals.Comment": "what people say to each other; nothing is decided by it, and its event names it",
     "approvals.Deadline": "a queue of ids; what is missing is looked at by the sweep",
+    "approvals.GrantKeyChange": "the keys that sign grants, of the whole installation: sealed, append-only by the"
+    " database; each change is an event of every tenant",
     "approvals.ApprovalDisplay": "what a page reports of itself; no part of the record",
 }
