@@ -37,8 +37,8 @@ FORMS_FILES_AND_NEWER = """
     metrics-export alert-rule-make alert-rule-change alert-rule-end system-answer system-stop
     price-set price-end cost-budget-set cost-budget-end
     system-resume export-start export-bundle hold-place hold-lift erasure-ask erasure-answer off-boarding-answer
-    retention-propose retention-answer alarm-acknowledge integrity-check integrity-turn log-growth event-proof member-invite
-    member-invite-again member-change member-answer member-remove member-link member-separate
+    retention-propose retention-answer alarm-acknowledge integrity-check integrity-turn log-growth event-proof
+    member-invite member-invite-again member-change member-answer member-remove member-link member-separate
     approver-key-answer key-create key-revoke delegation-end my-key-enrol my-key-stop my-absence my-absence-end
     my-delegation my-delegation-end notice-next notices-read notice-wishes notice-channels-set notice-again
     freeze-place freeze-lift system-connection executor-revoke verifier-policy action-case action-cancel start-override

@@ -157,7 +157,9 @@ def test_on_a_phone_the_decision_is_the_bar_itself_and_leads_to_the_field_that_i
     person.go(f"approvals/{waiting.id}")
     page.locator("form[data-confirmed=yes]").wait_for()
     for name in ("Approve refund", "Reject refund"):
-        box = page.get_by_role("button", name=name).bounding_box()
+        button = page.get_by_role("button", name=name)
+        button.wait_for()
+        box = button.bounding_box()
         assert box["y"] + box["height"] <= 844 - 60, "above the bar of the pages"
         assert box["y"] > 700
     assert page.locator("[data-part=target]").bounding_box()["y"] < page.locator("#decide").bounding_box()["y"]
