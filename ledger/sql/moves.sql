@@ -3,6 +3,7 @@
 -- has set `moving`, and then got that lock alone, knows that each writer of before has ended, and that each later one is
 -- refused. While the queue of events is emptied (`freezing`), the log alone may still grow.
 --
+-- A transaction asks once: what it noted ends with the lock, also where it goes back to a savepoint.
 -- Tables that are kept apart by tenant are written for the tenant of the session; the others say it in each row.
 CREATE OR REPLACE FUNCTION ledger_refuse_moving() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,10 +18,14 @@ BEGIN
     ELSE
         v_tenant := NEW.tenant_id;
     END IF;
-    PERFORM pg_catalog.pg_advisory_xact_lock_shared(4711006, pg_catalog.hashtext(v_tenant::text));
-    SELECT t.moving, t.move ->> 'address' INTO v_moving, v_address FROM public.ledger_tenant t WHERE t.id = v_tenant;
-    IF v_moving <> '' AND NOT (v_moving = 'freezing' AND TG_ARGV[0] = 'log') THEN
-        RAISE EXCEPTION 'the tenant is %', v_moving USING ERRCODE = 'object_in_use', HINT = coalesce(v_address, '');
+    IF v_tenant::text IS DISTINCT FROM pg_catalog.current_setting('app.here', true) THEN
+        PERFORM pg_catalog.pg_advisory_xact_lock_shared(4711006, pg_catalog.hashtext(v_tenant::text));
+        SELECT t.moving, t.move ->> 'address' INTO v_moving, v_address FROM public.ledger_tenant t WHERE t.id = v_tenant;
+        IF v_moving = '' THEN
+            PERFORM pg_catalog.set_config('app.here', v_tenant::text, true);
+        ELSIF v_moving <> '' AND NOT (v_moving = 'freezing' AND TG_ARGV[0] = 'log') THEN
+            RAISE EXCEPTION 'the tenant is %', v_moving USING ERRCODE = 'object_in_use', HINT = coalesce(v_address, '');
+        END IF;
     END IF;
     IF TG_LEVEL = 'STATEMENT' THEN
         RETURN NULL;

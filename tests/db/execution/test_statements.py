@@ -173,6 +173,8 @@ def shop(
     monkeypatch.setattr(accounts_operations, "record_key_use", lambda **_: None)
     monkeypatch.setattr(newest_heads, "KEPT_S", 1e9)
     monkeypatch.setattr(known_keys, "GOOD_FOR_S", 1e9)
+    # Tests beside this one revoke keys, and all share a server of counters.
+    monkeypatch.setattr(known_keys, "GENERATION", f"{known_keys.GENERATION}:{uuid4()}")
     # Counters that are slow on a busy machine would have the key read once more.
     monkeypatch.setattr(counters, "PATIENCE_S", 30.0)
     settings.COUNTERFOIL_RATE_PER_S = 0
