@@ -44,7 +44,7 @@ IDLE = 4
 KEK = "kek"
 STORE_AGAIN_AFTER_S = 5.0
 RETIRED_FOR_S = 5.0
-"""How old the list of retired grant keys may be. The record has them too, and is read each time."""
+"""The age in seconds up to which the list of retired grant keys is used; the record's own is read each time."""
 
 TABLES = (Path(__file__).parent / "sql" / "keys.sql").read_bytes()
 """The tables of a key database; may be run again at any time."""

@@ -35,7 +35,7 @@ _JSON: Final = "application/problem+json"
 
 @dataclass(frozen=True)
 class Listening:
-    """Where Envoy listens, whose forwarding headers it believes, and where the program of the routes tells of them."""
+    """The address that Envoy listens on, the proxies whose headers it trusts, and where the routes report."""
 
     address: str = "127.0.0.1"
     port: int = 8443

@@ -49,7 +49,7 @@ class MoveRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the source must know of the destination: its name and address, and the key that will sign the log there."""
+    """The destination for the source: its name, its address and the key that will sign the log there."""
 
     cell: str
     address: str

@@ -35,7 +35,7 @@ LEFT: Final[Mapping[str, str]] = {
 }
 """Tables with rows of tenants that are not copied, and why."""
 PERSONAL: Final = ("account_emailaddress", "mfa_authenticator", "socialaccount_socialaccount")
-"""What belongs to an account, besides the account itself."""
+"""The tables of rows that belong to an account."""
 STAYS: Final[Mapping[str, str]] = {
     "django_session": "everybody signs in again",
     "usersessions_usersession": "everybody signs in again",

@@ -292,7 +292,7 @@ class Installation:
 
     @property
     def owners(self) -> dict[str, str]:
-        """What a command of the tables' owner needs to know besides."""
+        """Return the environment that a command of the tables' owner needs besides."""
         return {
             "DATABASE_OWNER_URL": self.record_url(servers.OWNER),
             "KEYS_DATABASE_OWNER_URL": self.keys.url(servers.OWNER, "counterfoil_keys"),
@@ -300,7 +300,7 @@ class Installation:
 
     @property
     def sealing(self) -> dict[str, str]:
-        """What a command of the sequencer's role needs to know besides."""
+        """Return the environment that a command of the sequencer's role needs besides."""
         return {"DATABASE_URL": self.record_url(servers.SEQUENCER), "KEYS_DATABASE_URL": ""}
 
     def prepare_database(self, tree: Tree) -> str:

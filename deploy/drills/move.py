@@ -110,7 +110,7 @@ def _check_address(place: Installation, traffic: Traffic) -> None:
 
 
 def _check_record(second: Installation, traffic: Traffic) -> None:
-    """Whatever was accepted is on record at the second installation, and nothing more often than it was accepted."""
+    """Check that each accepted call is on record at the second installation, and none more often than accepted."""
     address = second.record.primary.url(servers.SUPERUSER, "counterfoil")
     with psycopg.connect(address) as connection:
         rows = connection.execute(
@@ -151,7 +151,7 @@ class Commands:
             raise DrillFailed(f"{' '.join(words[:2])} failed: {errors.strip()[-500:]}")
 
     def refused(self, *words: str) -> str:
-        """What a command says that is refused."""
+        """Run a command that must be refused, and return its error."""
         process = self._start(words, "owners")
         _, errors = process.communicate()
         return errors if process.returncode else ""
@@ -169,7 +169,7 @@ class Commands:
 
 
 class Proof:
-    """What an auditor kept before the move: a signed head, and the place of its first entry."""
+    """An auditor's proof from before the move: a signed head, and the inclusion of its first entry."""
 
     def __init__(self, place: Installation) -> None:
         self._key = place.known["keys"]["audit"]

@@ -157,7 +157,7 @@ def _rows(name: str, outcome: Outcome, measured: tuple[str, str]) -> list[tuple[
 
 
 def _answers(outcome: Outcome) -> Iterator[tuple[str, str, str, str]]:
-    """What was asked, the figure, its aim, and whether that was met."""
+    """The question, the figure, its aim, and the verdict on it."""
     count = outcome.count
     if count is None:
         ending = "not run here" if outcome.code == 3 else "**could not go on**"

@@ -159,7 +159,7 @@ def check() -> tuple[int, str]:
 
 
 def without_password(url: str, file: Path) -> str:
-    """The same address with its password in a file, as the directory demands it."""
+    """Return the same address with its password moved to a file."""
     parts = urlsplit(url)
     file.write_text(f"*:*:*:{parts.username}:{parts.password}")
     file.chmod(0o600)

@@ -57,13 +57,13 @@ class Cell:
 
     @property
     def state(self) -> Path:
-        """Where its signer state is."""
+        """The path of its signer state."""
         path: Path = self.settings["COUNTERFOIL_SIGNER_STATE"]
         return path
 
     @property
     def secrets(self) -> Path:
-        """Where its key files are."""
+        """The folder of its key files."""
         path: Path = self.settings["COUNTERFOIL_SECRETS_DIR"]
         return path
 
