@@ -13,6 +13,7 @@ import anyio
 import httpx
 import pytest
 
+from console.local.processes import wait_until
 from counterfoil.mcp import command
 from ledger.key_files import write_private
 from tests.conftest import Run, Stack, copy_secrets, new_database, new_stack
@@ -81,10 +82,18 @@ class House:
         self.decide("approve", "The branch is wanted.")
 
     def decide(self, verdict: str, reason: str, *, about: str = "") -> None:
-        """Decide about the one request that waits, or the one in which these words stand."""
-        waiting = self.reviewer.items("/approvals", state="REQUESTED")
-        found = [self.reviewer.get(f"/approvals/{each['approval_id']}") for each in waiting]
-        (shown,) = (each for each in found if about in json.dumps(each))
+        """Decide about the one request that waits, or the one in which these words stand, once there is one.
+
+        People are asked after the system was read, so a request may come a moment after the gateway holds it.
+        """
+
+        def waiting() -> list[dict[str, Any]]:
+            listed = self.reviewer.items("/approvals", state="REQUESTED")
+            shown = [self.reviewer.get(f"/approvals/{each['approval_id']}") for each in listed]
+            return [each for each in shown if about in json.dumps(each)]
+
+        assert wait_until(waiting, within_s=60)
+        (shown,) = waiting()
         body = {
             "verdict": verdict,
             "payload_hash": shown["covers"]["payload_hash"],
