@@ -66,11 +66,12 @@ def test_new_approvals_are_announced_without_moving_rows(people, site, asked):
     reviewer = people().sign_in("reviewer")
     page = reviewer.page
     reviewer.go_live("approvals")
-    before = page.locator("article[data-item]").first.bounding_box()
+    left = "each => each.getBoundingClientRect().x"
+    before = page.locator("article[data-item]").first.evaluate(left)
     site.stage.propose(goal="Number 3.")
     page.get_by_role("button", name="1 new").wait_for()
     assert page.locator("article[data-item]").count() == 2
-    assert page.locator("article[data-item]").first.bounding_box()["x"] == before["x"]
+    assert page.locator("article[data-item]").first.evaluate(left) == before
     page.get_by_role("button", name="1 new").click()
     reviewer.wait_until("document.querySelectorAll('article[data-item]').length === 3")
 
