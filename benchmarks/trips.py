@@ -110,7 +110,7 @@ class Desk:
             "arguments": arguments,
             "pin_hash": self.session.pin_hash,
         }
-        with tenancy(self.tenant):
+        with tenancy(self.tenant, plans_once=True):
             answers, _ = calls.propose_calls(
                 tenant_id=self.tenant,
                 session_id=self.session.id,
@@ -137,7 +137,7 @@ class Desk:
         from console.actions import target_drift
         from ledger.db import tenancy
 
-        with tenancy(self.tenant):
+        with tenancy(self.tenant, plans_once=True):
             approval = approvals.approval(self.tenant, approval_id)
             assert approval is not None
             return binding.DisplayedDigests(
@@ -152,7 +152,7 @@ class Desk:
         from approvals.voting.rules import binding
         from ledger.db import tenancy
 
-        with tenancy(self.tenant):
+        with tenancy(self.tenant, plans_once=True):
             votes.cast_vote(
                 tenant_id=self.tenant,
                 approval_id=approval_id,
@@ -169,7 +169,7 @@ class Desk:
         from ledger.db import tenancy
         from ledger.record import operations as ledger
 
-        with tenancy(self.tenant):
+        with tenancy(self.tenant, plans_once=True):
             return orders.claim_actions(
                 tenant_id=self.tenant,
                 executor_id=f"desk-{self.number}",
@@ -185,7 +185,7 @@ class Desk:
         from ledger.db import tenancy
         from ledger.record import operations as ledger
 
-        with tenancy(self.tenant):
+        with tenancy(self.tenant, plans_once=True):
             begun = executions.claim_and_start_ready(
                 tenant_id=self.tenant,
                 request=self.start_request(UUID(int=0), ""),
@@ -217,7 +217,7 @@ class Desk:
         from ledger.db import tenancy
         from ledger.record import operations as ledger
 
-        with tenancy(self.tenant):
+        with tenancy(self.tenant, plans_once=True):
             started = executions.start_execution(
                 tenant_id=self.tenant,
                 request=self.start_request(order.action_id, order.grant),

@@ -125,21 +125,26 @@ _ATOMIC_BLOCK = transaction.Atomic(DEFAULT_DB_ALIAS, savepoint=True, durable=Fal
 # The connection of this thread's transaction: while it lasts, the connection needs no health check.
 _current_transaction = local()
 _COMMIT = _Statement(b"COMMIT", (), ())
+# Left to itself the server plans a statement anew for each of its first five uses on a connection, and some each time,
+# which takes longer than looking up a few rows.
+_PLANNED_ONCE = b"SET LOCAL plan_cache_mode = force_generic_plan"
+_PLANNED_FOR_VALUES = RawCall(b"SET LOCAL plan_cache_mode = auto", ())
 # Prepared statements per connection; beyond this all are deallocated.
 _MAX_PLANS = 500
 
 
 @contextmanager
-def tenancy(tenant_id: UUID, *, reads_only: bool = False) -> Iterator[None]:
+def tenancy(tenant_id: UUID, *, reads_only: bool = False, plans_once: bool = False) -> Iterator[None]:
     """One transaction in which row-level security shows the rows of `tenant_id` and no others.
 
     Without it the database shows no rows, so code that forgets it fails closed. When nested, the outer tenant is
     restored at the end (on an error, by the savepoint's rollback). With `reads_only` the database itself refuses
-    every write and every row lock.
+    every write and every row lock. With `plans_once` each prepared statement is planned at its first use, for values of
+    any kind: for the steps of an action, which look up rows by their keys.
     """
     conn = _connection()
     if not conn.django.in_atomic_block:
-        with _tenant_transaction(conn, tenant_id, reads_only=reads_only):
+        with _tenant_transaction(conn, tenant_id, reads_only=reads_only, plans_once=plans_once):
             yield
         return
     with transaction.atomic():
@@ -170,9 +175,12 @@ def execute(statement: LiteralString, *values: Any, prepared: bool = True) -> li
     """Run one statement with the values `$1`, `$2` ... and return its rows, none if it returns nothing.
 
     Not `prepared` is for statements whose best plan depends on their values, as over a stretch of time of any length:
-    after five executions the server may plan a prepared one for values of any kind.
+    after five executions, or at once in a transaction that plans once, the server plans a prepared one for values of
+    any kind. The rest of the transaction plans as others do.
     """
     conn = _connection()
+    if not prepared:
+        defer(_PLANNED_FOR_VALUES)
     return _decode_rows(conn, _execute(conn, _encode(conn, statement, values), prepared=prepared))
 
 
@@ -345,7 +353,7 @@ def _inserted_columns(model: type[models.Model]) -> list[tuple[str, bool]]:
 
 
 @contextmanager
-def _tenant_transaction(conn: _Connection, tenant_id: UUID, *, reads_only: bool) -> Iterator[None]:
+def _tenant_transaction(conn: _Connection, tenant_id: UUID, *, reads_only: bool, plans_once: bool) -> Iterator[None]:
     """Begin a transaction with its first statement, and commit it without a further query.
 
     `_execute_pipeline` sends BEGIN in one message with that statement. A statement that goes through psycopg makes it
@@ -355,6 +363,7 @@ def _tenant_transaction(conn: _Connection, tenant_id: UUID, *, reads_only: bool)
     django, server = conn.django, conn.server
     raw: Any = django.connection
     begin = (b"BEGIN READ ONLY" if reads_only else b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
+    begin += (_PLANNED_ONCE,) if plans_once else ()
 
     def start() -> Iterator[None]:
         if server.transaction_status == TransactionStatus.INERROR:

@@ -78,7 +78,8 @@ def request_tenancy(request: Any, tenant_id: UUID) -> Iterator[None]:
     crash between the two, nobody was answered.
     """
     request.accesses = []
-    with tenancy(tenant_id, reads_only=request.method in READS):
+    is_read = request.method in READS
+    with tenancy(tenant_id, reads_only=is_read, plans_once=not is_read):
         yield
     if request.accesses:
         with tenancy(tenant_id):

@@ -196,7 +196,7 @@ def _begin(begun: _Round, claim: ClaimedBatch) -> None:
 
 def _plan_batch(claim: ClaimedBatch, *, at: datetime) -> list[PlannedReading]:
     asked = {is_claim: [due.action_id for due in claim.due if due.is_claim is is_claim] for is_claim in (False, True)}
-    with tenancy(claim.tenant_id):
+    with tenancy(claim.tenant_id, plans_once=True):
         found: dict[UUID, ReadPlan | ClaimPlan] = {}
         found |= plans_for(claim.tenant_id, asked[False]) if asked[False] else {}
         found |= claims.claim_plans(claim.tenant_id, asked[True]) if asked[True] else {}
@@ -261,7 +261,7 @@ def _conclude_some(begun: _Round, patience_s: float) -> None:
 
 def _conclude_batch(claim: ClaimedBatch, made: list[CompletedReading], *, at: datetime) -> int:
     """Conclude a batch: the readings without news in one statement, the rest one by one."""
-    with tenancy(claim.tenant_id):
+    with tenancy(claim.tenant_id, plans_once=True):
         paces = _count_readings(claim, made, at=at)
         context = TenantDecisionContext(claim.tenant_id)
         paced = list(zip(made, paces, strict=True))
@@ -295,7 +295,7 @@ def _conclude_together(
         if len(some) < 2:
             continue
         try:
-            with tenancy(tenant_id):
+            with tenancy(tenant_id, plans_once=True):
                 done = verification.conclude_successes(tenant_id, some, context=context.now())
         except (DatabaseError, Refused):
             # One of them stands in the others' way: each is concluded alone.
@@ -370,7 +370,7 @@ def _next_reading(
 def _conclude(each: CompletedReading, pacing: ReadPacing, context: TenantDecisionContext) -> None:
     plan, at = each.plan, each.began_at
     try:
-        with tenancy(plan.tenant_id):
+        with tenancy(plan.tenant_id, plans_once=True):
             if isinstance(plan, ClaimPlan):
                 claims.conclude_claim(plan, each.taken, each.due, pacing=pacing, at=at)
             elif each.due.recheck is not None:

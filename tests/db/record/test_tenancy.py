@@ -429,3 +429,28 @@ def test_a_connection_handed_to_another_thread_uses_the_tenant_of_its_new_transa
     thread.start()
     thread.join()
     assert seen == [[(str(tenant),)]]
+
+
+# Plans
+
+
+def _plans_of(text: str) -> tuple[int, int]:
+    """How often this connection ran a statement by a plan for any values, and by one for its values."""
+    asked = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement = $1"
+    [(generic, custom)] = execute(asked, text)
+    return generic, custom
+
+
+def test_a_transaction_that_plans_once_has_one_plan_for_any_values_of_a_statement(committed_db: Any):
+    keyed, other, beside = (f"SELECT count(*) AS {name} FROM ledger_subject WHERE id = $1" for name in "abc")
+    with tenancy(uuid4(), plans_once=True):
+        for _ in range(3):
+            execute(keyed, uuid4())
+        assert _plans_of(keyed) == (3, 0)
+        # One whose best plan depends on its values is not prepared; what follows is planned like in other transactions.
+        execute("SELECT count(*) FROM ledger_subject WHERE updated_at > $1", AT, prepared=False)
+        execute(beside, uuid4())
+        assert _plans_of(beside) == (0, 1)
+    with tenancy(uuid4()):
+        execute(other, uuid4())
+        assert _plans_of(other) == (0, 1)
