@@ -52,7 +52,7 @@ CONTRACT = ROOT / "client" / "example" / "contracts" / "write_document.json"
 PLAIN, ASKED, ONE_IN = "write_note", "write_notice", 20
 PAGES = ("", "actions", "approvals", "cases", "agents", "ledger")
 PAGES_PER_CALL = 0.2
-EXECUTORS, CONNECTIONS = 4, 300
+EXECUTORS, CONNECTIONS, CLAIM_WAITS_S = 4, 300, 10
 FULL_PER_S = 5.0
 PATIENCE_S = 300.0
 TOKEN = "x" * 32
@@ -201,14 +201,16 @@ class Day:
         await self.ask("vote", "POST", f"/api/v1/approvals/{approval_id}/votes", body, **self.person())
 
     async def execute(self, name: str) -> None:
-        """Run an executor that writes what was approved, and repeats its report until it is accepted."""
+        """Run an executor that writes what was approved, and repeats its report until it is accepted.
+
+        It waits in its claim as the client library does (`counterfoil.executor.Executor`).
+        """
         while not self.is_over:
-            body = {"executor_id": name, "limit": 5}
-            answer = await self.ask("claim", "POST", "/api/v1/executions/claim", body, **self.key("exec"))
-            orders = answer.json()["orders"] if answer is not None and answer.status_code == 200 else []
-            for order in orders:
+            body = {"executor_id": name, "limit": 5, "wait_s": CLAIM_WAITS_S}
+            answer = await self.ask("waiting claim", "POST", "/api/v1/executions/claim", body, **self.key("exec"))
+            for order in answer.json()["orders"] if answer is not None and answer.status_code == 200 else []:
                 await self._carry_out(name, order)
-            if not orders:
+            if answer is None or answer.status_code != 200:
                 await asyncio.sleep(0.2)
 
     async def _carry_out(self, name: str, order: dict[str, Any]) -> None:
