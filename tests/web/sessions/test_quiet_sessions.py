@@ -1,8 +1,7 @@
-"""A session that nobody uses for the tenant's quiet time is over, in real time; what it proposed goes on."""
+"""A session that nobody uses for the tenant's quiet time is over; what it proposed goes on."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from uuid import uuid4
 
@@ -34,15 +33,15 @@ def is_over(result: dict[str, Any]) -> bool:
 
 
 @pytest.mark.req("R-PA-05")
-def test_an_idle_session_expires_with_its_own_message(shop: Workshop):
-    quiet_after(shop, 2)
+def test_an_idle_session_expires_with_its_own_message(shop: Workshop, clock: Clock):
+    quiet_after(shop, 50)
     session = shop.session()
     accepted = call(shop, session)
-    time.sleep(2.1)
+    clock.forward(seconds=51)
     refused = call(shop, session)
     assert is_over(refused)
     assert refused["result"]["error"]["message"] == (
-        "The session was quiet for 2 seconds, after which its goal is no longer trusted; a new session is needed."
+        "The session was quiet for 50 seconds, after which its goal is no longer trusted; a new session is needed."
     )
     # Neither that call nor a restatement of the goal brings it back.
     checked = shop.agent.post(f"/sessions/{session['session_id']}/ask-check", {"goal": GOAL}).json()
@@ -52,8 +51,8 @@ def test_an_idle_session_expires_with_its_own_message(shop: Workshop):
     assert call(shop, shop.session())["accepted"]
 
 
-def test_any_use_of_a_session_keeps_it_open(shop: Workshop):
-    quiet_after(shop, 3)
+def test_any_use_of_a_session_keeps_it_open(shop: Workshop, clock: Clock):
+    quiet_after(shop, 50)
     session = shop.session()
     path = f"/sessions/{session['session_id']}"
     uses = (
@@ -66,16 +65,16 @@ def test_any_use_of_a_session_keeps_it_open(shop: Workshop):
         lambda: shop.agent.post(f"{path}/surface", {"withheld": []}),
     )
     for use in uses:
-        time.sleep(1.6)
+        clock.forward(seconds=27)
         assert use().status_code == 200
     assert call(shop, session)["accepted"]
 
 
-def test_reading_a_session_by_others_does_not_keep_it_open(shop: Workshop):
-    quiet_after(shop, 2)
+def test_reading_a_session_by_others_does_not_keep_it_open(shop: Workshop, clock: Clock):
+    quiet_after(shop, 50)
     session = shop.session()
     for _ in range(3):
-        time.sleep(0.8)
+        clock.forward(seconds=20)
         assert shop.operator_key.get(f"/sessions/{session['session_id']}/context").status_code == 200
     assert is_over(call(shop, session))
 
@@ -90,10 +89,10 @@ def test_the_default_idle_time_is_ten_minutes(shop: Workshop, clock: Clock):
     assert refused["result"]["error"]["message"].startswith("The session was quiet for 10 minutes,")
 
 
-def test_using_a_session_does_not_extend_its_pin(shop: Workshop):
-    session = shop.session(ttl_seconds=2)
+def test_using_a_session_does_not_extend_its_pin(shop: Workshop, clock: Clock):
+    session = shop.session(ttl_seconds=50)
     for _ in range(3):
-        time.sleep(0.7)
+        clock.forward(seconds=20)
         last = call(shop, session)
     assert is_over(last)
     assert last["result"]["error"]["message"] == "The session's pin has expired."
