@@ -328,14 +328,19 @@ def test_heartbeats_keep_a_lease_alive(console, executor_for):
 
 
 def test_a_refused_heartbeat_ends_the_lease(console, executor_for):
-    console.plan("/executions", started(lease_expires_at=_soon(0.9)))
+    left = []
+    console.plan("/executions", lambda seen: started(lease_expires_at=_soon(3)))
     console.plan("/heartbeat", refusal(409, "LEASE_OVER"))
 
     def slow(work):
-        time.sleep(0.6)
+        begun, left_at_first = time.monotonic(), work.lease.left_s()
+        while work.lease.left_s() > 0:
+            time.sleep(0.01)
+        left.append(left_at_first - (time.monotonic() - begun))
         return _done(work)
 
     executor_for(slow).execute(ORDER)
+    assert left[0] > 0.1, "it ended by itself"
     assert _reported(console)["error"]["code"] == "LEASE_OVER"
 
 

@@ -76,6 +76,6 @@ def test_word_rows_list_the_conversations_of_each_word_in_portions(monkeypatch, 
 
 @pytest.mark.parametrize("text", ["." * 10_000, "a." * 5_000, "x" * 10_000, ("a" + "." * 99) * 100, "_-" * 5_000])
 def test_any_text_is_split_quickly(text):
-    begun = time.perf_counter()
+    begun = time.thread_time()
     search_words.words_of(text)
-    assert time.perf_counter() - begun < 0.5
+    assert time.thread_time() - begun < 0.5
