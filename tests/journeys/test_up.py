@@ -107,14 +107,25 @@ def up(run) -> Iterator[Up]:
 
 
 @pytest.fixture(scope="module")
-def var(run) -> Path:
-    """Of an installation that lasts: what begins a second time makes no database and collects no file."""
-    return run.folder / f"up-{free_port()}"
+def lasting(run) -> Iterator[Up]:
+    """An installation that lasts: what begins a second time makes no database and collects no file."""
+    yield from with_cleanup(Up(run.folder / f"up-{free_port()}", free_port()))
 
 
 @pytest.fixture
-def lasting_up(var) -> Iterator[Up]:
-    yield from with_cleanup(Up(var, free_port()))
+def lasting_up(lasting) -> Up:
+    """It does not run, whatever an earlier test left."""
+    if lasting.process is not None:
+        lasting.end(signal.SIGTERM)
+    return lasting
+
+
+@pytest.fixture
+def running_up(lasting) -> Up:
+    """It runs, since this test or an earlier one."""
+    if lasting.process is None:
+        lasting.start()
+    return lasting
 
 
 def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
@@ -147,9 +158,8 @@ def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
     assert all(has_ended(process) for process in children.values())
 
 
-def test_a_sequencer_that_fails_is_started_again_while_beat_in_the_same_process_goes_on(lasting_up):
-    up = lasting_up
-    up.start()
+def test_a_sequencer_that_fails_is_started_again_while_beat_in_the_same_process_goes_on(running_up):
+    up = running_up
     assert wait_until(lambda: _states(up)["BEAT"] == "in_order", within_s=WITHIN_S)
     background = up.children()["background"]
     key, away = up.var / "secrets" / "log_key.pem", up.var / "secrets" / "log_key.away"
@@ -168,11 +178,11 @@ def test_a_sequencer_that_fails_is_started_again_while_beat_in_the_same_process_
     assert up.children()["background"] == background
 
 
-def test_the_commands_of_the_readme_lead_to_the_first_held_command_of_a_coding_agent(lasting_up, tmp_path):
-    up = lasting_up
+def test_the_commands_of_the_readme_lead_to_the_first_held_command_of_a_coding_agent(running_up, tmp_path):
+    up = running_up
     start, onboard = _commands("A coding agent in five minutes")
+    # As the installation of this test was started.
     assert start == "make up OPTIONS=--no-example"
-    up.start()
     home, served = tmp_path / "home", tmp_path / "served"
     (home / ".claude").mkdir(parents=True)
     served.mkdir()
@@ -261,9 +271,8 @@ def _roles(up: Up, name: str) -> set[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux alone")
-def test_web_worker_and_background_are_forked_and_one_whose_forker_is_gone_is_started(lasting_up):
-    up = lasting_up
-    up.start()
+def test_web_worker_and_background_are_forked_and_one_whose_forker_is_gone_is_started(running_up):
+    up = running_up
     children = up.children()
     [forker] = {children[name].ppid() for name in ("web", "worker", "background")}
     assert forker != up.process.pid
