@@ -14,7 +14,6 @@ from tests.journeys.ground import Ground, locked
 
 # Exports are found and cannot be worked on: every worker that takes one up waits, as in the middle of a long one.
 EXPORTS = "LOCK TABLE ledger_export IN EXCLUSIVE MODE"
-EXECUTOR = "example-executor"
 
 
 @pytest.fixture
@@ -65,4 +64,3 @@ def test_a_reading_is_made_while_exports_hold_every_process_for_long_work(two_wo
         ground.wait_for(sent.action_id, "RECONCILED_SUCCESS")
         assert ground.blocked(), "the export still waits"
     ground.until(lambda: exports(ground, "FINISHED") == done + 3, lambda: "the exports were not made")
-    ground.stack.kill(EXECUTOR)
