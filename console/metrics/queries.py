@@ -156,8 +156,8 @@ _COUNTED_TO: Final = """
 SELECT CASE WHEN c.counted_to < clock_timestamp() - interval '1 minute'
         AND c.seen = (SELECT coalesce(sum(size), 0) FROM ledger_tip WHERE tenant_id = $1)
         AND NOT EXISTS (SELECT FROM ledger_pending WHERE tenant_id = $1)
-        AND NOT EXISTS (SELECT FROM approvals_call WHERE tenant_id = $1 AND id > since)
-        AND NOT EXISTS (SELECT FROM reviews_report WHERE tenant_id = $1 AND id > since)
+        AND ((SELECT id FROM approvals_call WHERE tenant_id = $1 ORDER BY id DESC LIMIT 1) > since) IS NOT true
+        AND ((SELECT id FROM reviews_report WHERE tenant_id = $1 ORDER BY id DESC LIMIT 1) > since) IS NOT true
     THEN clock_timestamp() ELSE c.counted_to END
   FROM console_metriccursor c CROSS JOIN LATERAL ledger_uuid_from(c.looked_at - interval '60 seconds') since
  WHERE c.tenant_id = $1

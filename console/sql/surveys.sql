@@ -19,8 +19,11 @@ BEGIN
             UNION SELECT r.tenant_id FROM console_alertrule r WHERE r.ended_at IS NULL
             UNION SELECT c.tenant_id FROM console_metriccursor c
                 CROSS JOIN LATERAL ledger_uuid_from(c.looked_at - interval '60 seconds') since
-                WHERE EXISTS (SELECT FROM approvals_call made WHERE made.tenant_id = c.tenant_id AND made.id > since)
-                OR EXISTS (SELECT FROM reviews_report made WHERE made.tenant_id = c.tenant_id AND made.id > since);
+                -- The newest alone: for "is there one" the planner reads the table from its beginning.
+                WHERE (SELECT made.id FROM approvals_call made WHERE made.tenant_id = c.tenant_id
+                    ORDER BY made.id DESC LIMIT 1) > since
+                OR (SELECT made.id FROM reviews_report made WHERE made.tenant_id = c.tenant_id
+                    ORDER BY made.id DESC LIMIT 1) > since;
     WHEN 'unindexed_events' THEN
         RETURN QUERY SELECT l.tenant_id FROM ledger_logged_events() l LEFT JOIN console_searchcursor c USING (tenant_id)
                 WHERE c.seen IS DISTINCT FROM l.count

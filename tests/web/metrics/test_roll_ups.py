@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from django.core.management import call_command
+from psycopg.types.json import Jsonb
 
 from approvals.models import Call
 from console import tasks as console_tasks
@@ -149,6 +150,40 @@ def test_a_new_action_costs_the_same_however_much_its_hour_has(
     # Before its statistics are taken the tables count as empty, and any index looks as good as another.
     superuser_connection.execute("ANALYZE")
     assert rows_read(shop, clock) < few + 100
+
+
+def test_whether_calls_are_to_be_counted_is_seen_in_the_newest_one(
+    shop: Workshop, superuser_connection: psycopg.Connection[Any]
+):
+    shop.propose()
+    with tenancy(shop.tenant):
+        call = Call.objects.get()
+    names = [field.column for field in Call._meta.concrete_fields if field.column]
+    cells = {"id": "('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid", "call_id": "n::text"}
+    values = [getattr(call, name) for name in names if name not in cells]
+    columns = ", ".join([*cells, *(name for name in names if name not in cells)])
+    with superuser_connection.transaction(force_rollback=True), superuser_connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(
+            f"INSERT INTO approvals_call ({columns}) SELECT {', '.join(cells.values())},"
+            f" {', '.join(['%s'] * len(values))} FROM generate_series(1, 5000) n",
+            [Jsonb(each) if isinstance(each, dict | list) else each for each in values],
+        )
+        cursor.execute(
+            "INSERT INTO console_metriccursor (tenant_id, read_to, looked_at, recent_calls)"
+            " VALUES (%s, now(), now(), '[]')",
+            [shop.tenant],
+        )
+        # As it is analyzed once it is large.
+        cursor.execute("ANALYZE approvals_call")
+        read = (
+            "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables"
+            " WHERE relname = 'approvals_call'"
+        )
+        [(before,)] = cursor.execute(read).fetchall()
+        cursor.execute("SELECT console_survey('uncounted_events', now())")
+        [(after,)] = cursor.execute(read).fetchall()
+    assert after - before < 10
 
 
 def changed(row: Any, **values: Any) -> Any:
