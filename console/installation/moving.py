@@ -30,7 +30,7 @@ from console.installation import tenant_copy
 from console.installation.tenant_copy import Manifest, owner_transaction
 from ledger.catalogue.operations.installation import record_move
 from ledger.catalogue.queries import systems
-from ledger.catalogue.rules.moving import FREEZING, FROZEN, HERE, IMPORTED, VERIFIED
+from ledger.catalogue.rules.moving import FREEZING, FROZEN, HERE, IMPORTED, VERIFIED, has_come
 from ledger.db import execute, tenancy
 from ledger.log.epochs import read_public_keys
 from ledger.log.queries import log
@@ -83,40 +83,75 @@ def freeze(tenant_id: UUID, offer: Offer, *, cell: str, reason: str, wait_s: flo
     """
     tenant = events.tenant_by_id(tenant_id)
     if tenant.moving == HERE:
+        tenant = _begin(tenant, offer, cell=cell, reason=reason, at=at)
         with tenancy(tenant_id):
-            if log.current_log(tenant_id) is None:
-                raise MoveRefused("The tenant has no log yet. Start the sequencer, and run this again.")
-        move = {"id": str(uuid4()), "from": cell, "to": offer.cell, "address": offer.address, "key": offer.key}
-        _set(tenant_id, HERE, (HERE,), move | {"reason": reason, "begun_at": at.isoformat()})
-        with tenancy(tenant_id):
-            record_move("tenant_move_begun", tenant=events.tenant_by_id(tenant_id), at=at)
-        _set(tenant_id, FREEZING, (HERE,))
+            record_move("tenant_move_begun", tenant=tenant, at=at)
+        _set(tenant, FREEZING, (HERE,))
     elif tenant.moving not in (FREEZING, FROZEN):
         raise MoveRefused(f"The tenant is {tenant.moving}.")
-    elif ((move := tenant.move or {})["to"], move["key"]) != (offer.cell, offer.key):
-        raise MoveRefused(f"The tenant is being moved to {move['to']} already, with another key.")
+    else:
+        _check_destination(tenant, offer)
     # Each process reads every key again, and finds the tenant on its way.
     forget_keys()
     until = time.monotonic() + wait_s
     _wait(lambda: _has_no_writer(tenant_id), until, "Somebody still writes in a transaction that has not ended.")
     _wait(lambda: _is_signed(tenant_id), until, "The log has events without a signed place. Does the sequencer run?")
-    _set(tenant_id, FROZEN, (FREEZING, FROZEN))
+    _set(tenant, FROZEN, (FREEZING, FROZEN))
     _wait(lambda: _has_no_writer(tenant_id), until, "Somebody still writes in a transaction that has not ended.")
 
 
+def _begin(tenant: Tenant, offer: Offer, *, cell: str, reason: str, at: datetime) -> Tenant:
+    """Write the move into the directory before it is recorded, so that a repeated command records the same move."""
+    if _is_begun(tenant.move):
+        _check_destination(tenant, offer)
+        return tenant
+    with tenancy(tenant.id):
+        if log.current_log(tenant.id) is None:
+            raise MoveRefused("The tenant has no log yet. Start the sequencer, and run this again.")
+        _record_abandonment(tenant, at)
+    move = {"id": str(uuid4()), "from": cell, "to": offer.cell, "address": offer.address, "key": offer.key}
+    _set(tenant, HERE, (HERE,), move | {"reason": reason, "begun_at": at.isoformat()})
+    return events.tenant_by_id(tenant.id)
+
+
+def _is_begun(move: dict[str, Any] | None) -> bool:
+    """Return whether the tenant's own move has begun here and was not given up."""
+    return move is not None and not has_come(move) and "abandoned_at" not in move
+
+
+def _check_destination(tenant: Tenant, offer: Offer) -> None:
+    move = tenant.move or {}
+    if (move["to"], move["key"]) != (offer.cell, offer.key):
+        raise MoveRefused(f"The tenant is being moved to {move['to']} already, with another key.")
+
+
 def abandon(tenant_id: UUID, *, at: datetime) -> None:
-    """Give a move up: the tenant goes on where it is. Refused once its log was handed over."""
+    """Give a move up: the tenant goes on where it is. Refused once its log was handed over.
+
+    The directory says first that the move was given up, since until then the database refuses the event.
+    """
     tenant = events.tenant_by_id(tenant_id)
-    if tenant.moving not in (FREEZING, FROZEN):
-        raise MoveRefused(
-            f"The tenant is {tenant.moving}, and its move cannot be given up."
-            if tenant.moving
-            else "No move is under way."
-        )
-    _set(tenant_id, HERE, (FREEZING, FROZEN))
+    if tenant.moving in (FREEZING, FROZEN) or (tenant.moving == HERE and _is_begun(tenant.move)):
+        move = {**(tenant.move or {}), "abandoned_at": at.isoformat()}
+        _set(tenant, HERE, (HERE, FREEZING, FROZEN), move)
+        tenant = events.tenant_by_id(tenant_id)
+        was_under_way = True
+    elif tenant.moving != HERE:
+        raise MoveRefused(f"The tenant is {tenant.moving}, and its move cannot be given up.")
+    else:
+        was_under_way = False
     forget_keys()
     with tenancy(tenant_id):
-        record_move("tenant_move_abandoned", tenant=tenant, at=at)
+        if not _record_abandonment(tenant, at) and not was_under_way:
+            raise MoveRefused("No move is under way.")
+
+
+def _record_abandonment(tenant: Tenant, at: datetime) -> bool:
+    """Record that the last move was given up, if it was; return whether that was not on record yet."""
+    if "abandoned_at" not in (tenant.move or {}):
+        return False
+    record_move("tenant_move_begun", tenant=tenant, at=at)
+    return record_move("tenant_move_abandoned", tenant=tenant, at=at)
 
 
 def verify(manifest: Manifest, *, without_files: bool) -> list[str]:
@@ -136,7 +171,7 @@ def verify(manifest: Manifest, *, without_files: bool) -> list[str]:
     missing = missing_files(tenant)
     if faults or (missing and not without_files):
         raise MoveRefused("\n".join([*faults, *missing]))
-    _set(tenant.id, VERIFIED, (IMPORTED, VERIFIED))
+    _set(tenant, VERIFIED, (IMPORTED, VERIFIED))
     return missing
 
 
@@ -157,12 +192,19 @@ def take_in(folder: Path) -> tuple[Manifest, bool]:
     return manifest, tenant_copy.take_in(folder, manifest)
 
 
-def _set(tenant_id: UUID, moving: str, before: Collection[str], move: dict[str, Any] | None = None) -> None:
-    """Set how far the move is, if it is where it was: of two commands at once only one goes on."""
+def _set(tenant: Tenant, moving: str, before: Collection[str], move: dict[str, Any] | None = None) -> None:
+    """Set how far the move is, if it is still the move that was read: of two commands at once only one goes on."""
     with owner_transaction() as session:
         changed = session.execute(
-            "UPDATE ledger_tenant SET moving = %s, move = coalesce(%s, move) WHERE id = %s AND moving = ANY(%s)",
-            [moving, Jsonb(move) if move is not None else None, tenant_id, list(before)],
+            "UPDATE ledger_tenant SET moving = %s, move = coalesce(%s, move)"
+            " WHERE id = %s AND moving = ANY(%s) AND move IS NOT DISTINCT FROM %s",
+            [
+                moving,
+                Jsonb(move) if move is not None else None,
+                tenant.id,
+                list(before),
+                Jsonb(tenant.move) if tenant.move is not None else None,
+            ],
         ).rowcount
     if not changed:
         raise MoveRefused("Another command has changed the move meanwhile. See `move_tenant status`.")

@@ -76,16 +76,21 @@ def record_off_boarding(
     _record_once(tenant_id, kind, {"off_boarding": digest(off_boarding_id.bytes)}, detail, at=at)
 
 
-def record_move(kind: str, *, tenant: Tenant, at: datetime) -> None:
-    """Record that a move of a tenant has begun, was given up, or has ended; once each. Inside `tenancy`."""
+def record_move(kind: str, *, tenant: Tenant, at: datetime) -> bool:
+    """Record that a move of a tenant has begun, was given up, or has ended; once each. Inside `tenancy`.
+
+    Return whether it was not on record yet.
+    """
     move: dict[str, Any] = tenant.move or {}
     detail: dict[str, Any] = {name: move[name] for name in ("from", "to", "reason") if name in move}
-    _record_once(tenant.id, kind, {"move": digest(str(move.get("id")).encode())}, detail, at=at)
+    return _record_once(tenant.id, kind, {"move": digest(str(move.get("id")).encode())}, detail, at=at)
 
 
-def _record_once(tenant_id: UUID, kind: str, known: dict[str, str], detail: dict[str, Any], *, at: datetime) -> None:
-    """Append an event to the tenant's own subject, unless one of this kind with this digest is there."""
+def _record_once(tenant_id: UUID, kind: str, known: dict[str, str], detail: dict[str, Any], *, at: datetime) -> bool:
+    """Append an event to the tenant's own subject, unless one of this kind with this digest is there; say if it did."""
     [(name, value)] = known.items()
     head = lock_subject(tenant_id=tenant_id, subject_id=tenant_id, kind="tenant")
-    if (kind, value) not in events.recorded_digests(tenant_id, tenant_id, name):
-        append(head, NewEvent(kind=kind, detail=detail, digests=known), actor=SYSTEM, at=at)
+    if (kind, value) in events.recorded_digests(tenant_id, tenant_id, name):
+        return False
+    append(head, NewEvent(kind=kind, detail=detail, digests=known), actor=SYSTEM, at=at)
+    return True

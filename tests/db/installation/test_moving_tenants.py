@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ from counterfoil_tlog.merkle import verify_consistency, verify_inclusion
 from ledger import keystore
 from ledger.catalogue.operations import registration
 from ledger.catalogue.rules.moving import FREEZING, FROZEN, MOVED, VERIFIED
-from ledger.db import tenancy
+from ledger.db import execute, tenancy
 from ledger.log.epochs import sign_epoch
 from ledger.log.queries import log, proofs
 from ledger.log.rules.signing import LogHandedOver
@@ -516,3 +517,110 @@ def test_requests_are_told_to_come_back_and_then_where_to_go(move: Move, orchid:
     page = ada.client.get("/t/orchid/")
     assert page.status_code == 421
     assert THERE in page.content.decode()
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def killed_at(line: int, command: Callable[[], None]) -> bool:
+    """Run a command and end it before the line that it reaches as this one; return whether it came that far."""
+    watched = {each.__code__ for each in (moving.freeze, moving._begin, moving.abandon, moving._record_abandonment)}
+    left = line
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code not in watched:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                raise Killed
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        command()
+    except Killed:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def moves_on_record(tenant: UUID) -> list[str]:
+    """The events about moves, in their order."""
+    with tenancy(tenant):
+        found = execute(
+            "SELECT kind FROM ledger_event WHERE tenant_id = $1 AND subject_id = $1 AND kind LIKE 'tenant_move_%'"
+            " ORDER BY seq",
+            tenant,
+        )
+    return [kind for (kind,) in found]
+
+
+def test_a_freeze_and_its_end_that_were_cut_short_at_any_line_are_completed_once(move: Move, orchid: UUID):
+    def abandon() -> None:
+        call_command("move_tenant", "abandon", "orchid")
+
+    def abandon_again() -> None:
+        # Only whoever was cut short after the last write is told that nothing is left to do.
+        if moves_on_record(orchid)[-1] == both[1]:
+            with pytest.raises(CommandError, match="No move is under way"):
+                abandon()
+        else:
+            abandon()
+
+    move.make_offer()
+    both = ["tenant_move_begun", "tenant_move_abandoned"]
+    rounds, lines = 0, [0, 0]
+    while killed_at(rounds, move.freeze):
+        move.freeze()
+        rounds += 1
+        assert (move.status(move.here), moves_on_record(orchid)) == (FROZEN, [*both * (rounds - 1), both[0]])
+        abandon()
+    lines[0] = rounds
+    abandon()
+    rounds += 1
+    while True:
+        move.freeze()
+        rounds += 1
+        cut = killed_at(lines[1], abandon)
+        if cut:
+            abandon_again()
+        assert (move.status(move.here), moves_on_record(orchid)) == ("", both * rounds)
+        if not cut:
+            break
+        lines[1] += 1
+    assert lines[0] > 20
+    assert lines[1] > 8
+    write(orchid)
+
+
+def test_a_freeze_that_was_cut_short_can_be_given_up_and_then_has_its_begin_and_its_end_on_record(
+    move: Move, orchid: UUID
+):
+    move.make_offer()
+    expected: list[str] = []
+    line = 0
+    while killed_at(line, move.freeze):
+        line += 1
+        if moving._is_begun(events.tenant_by_id(orchid).move):
+            call_command("move_tenant", "abandon", "orchid")
+            expected += ["tenant_move_begun", "tenant_move_abandoned"]
+        assert (move.status(move.here), moves_on_record(orchid)) == ("", expected)
+    assert expected
+
+
+def test_an_end_that_was_cut_short_is_recorded_by_the_next_freeze(move: Move, orchid: UUID):
+    move.make_offer()
+    line = 0
+    move.freeze()
+    while killed_at(line, lambda: call_command("move_tenant", "abandon", "orchid")):
+        line += 1
+        move.freeze()
+        recorded = moves_on_record(orchid)
+        assert recorded[0::2] == ["tenant_move_begun"] * (len(recorded) // 2 + 1)
+        assert recorded[1::2] == ["tenant_move_abandoned"] * (len(recorded) // 2)
+    assert len(moves_on_record(orchid)) > 2
