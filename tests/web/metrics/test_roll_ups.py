@@ -152,7 +152,7 @@ def test_a_new_action_costs_the_same_however_much_its_hour_has(
     assert rows_read(shop, clock) < few + 100
 
 
-def test_whether_calls_are_to_be_counted_is_seen_in_the_newest_one(
+def test_the_newest_call_alone_is_read_to_find_calls_to_count(
     shop: Workshop, superuser_connection: psycopg.Connection[Any]
 ):
     shop.propose()
