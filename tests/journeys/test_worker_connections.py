@@ -23,7 +23,7 @@ def test_an_idle_worker_opens_no_connections(quiet):
             return observer.execute(query, [quiet.database.name]).fetchone()
 
         sessions, commits = count()
-        quiet.until(lambda: count()[1] > commits + 100, lambda: "the worker looks for nothing")
+        quiet.until(lambda: count()[1] > commits + 200, lambda: "the worker looks for nothing")
         # Each second has several tasks; a connection is replaced only when it is a minute old.
         assert count()[0] <= sessions + 5
 
