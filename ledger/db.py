@@ -362,8 +362,8 @@ def _tenant_transaction(conn: _Connection, tenant_id: UUID, *, reads_only: bool,
     """
     django, server = conn.django, conn.server
     raw: Any = django.connection
-    begin = (b"BEGIN READ ONLY" if reads_only else b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode())
-    begin += (_PLANNED_ONCE,) if plans_once else ()
+    begin = [b"BEGIN READ ONLY" if reads_only else b"BEGIN", b"SET LOCAL app.tenant = '%b'" % str(tenant_id).encode()]
+    begin += [_PLANNED_ONCE] if plans_once else []
 
     def start() -> Iterator[None]:
         if server.transaction_status == TransactionStatus.INERROR:
