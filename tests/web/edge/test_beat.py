@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from base64 import b64decode
 from datetime import timedelta
+from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
+import redis
 from celery import Celery
+from celery.beat import BeatLazyFunc
 from celery.exceptions import SoftTimeLimitExceeded
+from kombu import Queue
 
-from console import tasks
+from console import beat, tasks
 from console.beat import Ticks
 from console.tasks import QuickLook, lapse
 from console.telemetry import health
@@ -21,7 +29,8 @@ from console.telemetry import health
 def ticks() -> Ticks:
     """The schedule of an installation whose broker is not there."""
     app = Celery(broker="redis://127.0.0.1:1/0", set_as_current=False)
-    app.conf.update(task_publish_retry=False, broker_connection_retry=False)
+    # As ours is told (console/celery.py); kombu would wait six seconds.
+    app.conf.update(task_publish_retry=False, broker_transport_options={"max_retries": 0, "interval_start": 0})
     made = Ticks(app=app)
     made.add(name="tick", task="nothing", schedule=timedelta(seconds=1))
     return made
@@ -51,6 +60,37 @@ def test_the_return_of_the_broker_is_logged_once(
     assert [record.message for record in caplog.records if record.name == "console.beat"] == [
         "the broker takes ticks again"
     ]
+
+
+def test_without_a_worker_the_newest_messages_of_a_queue_are_kept(valkey_url: str, monkeypatch: pytest.MonkeyPatch):
+    app, queue = Celery(broker=valkey_url, set_as_current=False), f"nobody-takes-{uuid4()}"
+    app.conf.update(task_queues=[Queue(queue)], task_default_queue=queue)
+    ticks = Ticks(app=app)
+    ticks.add(
+        name="tick", task="nothing", schedule=timedelta(0), kwargs={"number": BeatLazyFunc(partial(next, count()))}
+    )
+    monkeypatch.setattr(beat, "MOST_WAITING", 3)
+    for _ in range(5):
+        ticks.apply_entry(ticks.schedule["tick"])
+    with redis.Redis.from_url(valkey_url) as client:
+        try:
+            assert client.llen(queue) == 5
+            ticks.tick()
+            kept = [
+                json.loads(b64decode(json.loads(each)["body"]))[1]["number"] for each in client.lrange(queue, 0, -1)
+            ]
+            assert kept == [5, 4, 3]
+            # Not at each tick, of which there are several a second.
+            ticks.tick()
+            assert client.llen(queue) == 4
+        finally:
+            client.delete(queue)
+
+
+def test_queues_that_cannot_be_trimmed_stop_no_tick(ticks: Ticks, caplog: pytest.LogCaptureFixture):
+    ticks.trim_queues()
+    [record] = [each for each in caplog.records if each.name == "console.beat"]
+    assert record.getMessage().startswith("the queues could not be trimmed: ")
 
 
 def test_a_task_at_its_soft_limit_ends_without_a_traceback(
