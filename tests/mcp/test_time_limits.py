@@ -167,7 +167,7 @@ def test_concurrent_calls_of_one_turn_each_wait_with_their_own_handle(bench, des
     told = {}
 
     async def call(client, text):
-        told[text] = await client.call_tool("keep_note", {"text": text}, read_timeout_seconds=TWELVE)
+        told[text] = await client.call_tool("keep_note", {"text": text}, read_timeout_seconds=MINUTE)
 
     async def script(client):
         async with anyio.create_task_group() as turn:
