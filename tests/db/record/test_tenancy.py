@@ -435,7 +435,7 @@ def test_a_connection_handed_to_another_thread_uses_the_tenant_of_its_new_transa
 
 
 def _plans_of(text: str) -> tuple[int, int]:
-    """How often this connection ran a statement by a plan for any values, and by one for its values."""
+    """Count the executions of a statement on this connection, by a generic plan and by a custom one."""
     asked = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement = $1"
     [(generic, custom)] = execute(asked, text)
     return generic, custom

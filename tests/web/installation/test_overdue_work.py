@@ -143,7 +143,7 @@ def test_work_of_a_tenant_that_is_held_for_a_move_waits_and_holds_up_nothing(
         put_off(shop, "-1 hour", table=table)
     execute("UPDATE console_answeredwrite SET at = at - interval '9 days'")
     at, kept = timezone.now(), execute("SELECT count(*) FROM console_answeredwrite")
-    with held(shop):
+    with frozen_for_a_move(shop):
         assert claimed_batches.claim_batches(at=at, lanes=10) == []
         assert probes.probe_next_system(clock=timezone.now) is False
         assert tasks.lapse() == 0
@@ -156,7 +156,8 @@ def test_work_of_a_tenant_that_is_held_for_a_move_waits_and_holds_up_nothing(
 
 
 @contextmanager
-def held(shop: Workshop) -> Iterator[None]:
+def frozen_for_a_move(shop: Workshop) -> Iterator[None]:
+    """Hold the tenant as a move does, from the directory."""
     change = "UPDATE ledger_tenant SET moving = $2 WHERE id = $1"
     with as_sequencer():
         execute(change, shop.tenant, "frozen")
