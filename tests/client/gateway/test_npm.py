@@ -106,7 +106,7 @@ def test_a_tag_and_a_deprecation_wait_show_what_they_change_and_are_read_back(np
     assert registry.document(plain)["versions"]["1.0.0"]["deprecated"] == "It leaks."
 
 
-def test_what_is_removed_is_read_before_and_afterwards_and_only_then_called_done(npm, registry, house):
+def test_what_is_removed_is_read_before_and_afterwards_and_only_then_called_done(npm, gateway, registry, house):
     untagged, removed, ended = (npm.publish_directly(name) for name in ("untagged", "removed", "ended"))
     registry.tag(untagged, "stable", "1.0.0")
     _, held, sentence = npm("untagger", "dist-tag", "rm", untagged, "stable")
@@ -117,8 +117,10 @@ def test_what_is_removed_is_read_before_and_afterwards_and_only_then_called_done
     assert (held.tool, held.answer_status, sentence) == ("npm.unpublish", 201, DONE)
     assert registry.document(ended) == {}
 
-    # The version is out of the list; the removal of its file is a request of its own, which waits.
+    # The version is out of the list. The removal of its file is a request of its own, which waits; npm sends it only
+    # if it was still there when the first one was answered.
     _, held, sentence = npm("remover", "unpublish", f"{removed}@1.1.0")
     assert (held.tool, held.arguments["versions_that_stay"], sentence) == ("npm.unpublish_version", ["1.0.0"], DONE)
     assert list(registry.document(removed)["versions"]) == ["1.0.0"]
-    house.decide("reject", "The file may stay.")
+    if sum(each.agent == "remover" for each in gateway.held) > 1:
+        house.decide("reject", "The file may stay.")

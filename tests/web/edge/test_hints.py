@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -25,16 +23,7 @@ def test_a_hint_is_dropped_while_the_broker_is_unreachable(
     db, broker_away, monkeypatch, caplog, django_capture_on_commit_callbacks
 ):
     waits: list[float] = []
-    sleep, here = time.sleep, threading.get_ident()
-
-    def wait(seconds: float) -> None:
-        """Other threads of the run connect with kombu too, and may wait."""
-        if threading.get_ident() == here:
-            waits.append(seconds)
-        else:
-            sleep(seconds)
-
-    monkeypatch.setattr("kombu.utils.functional.sleep", wait)
+    monkeypatch.setattr("kombu.utils.functional.sleep", waits.append)
     with django_capture_on_commit_callbacks(execute=True):
         after_commit(verify_due)
     assert "the broker did not take a hint for reviews.tasks.verify_due" in caplog.text
