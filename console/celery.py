@@ -17,10 +17,12 @@ from celery import Celery, Task, bootsteps
 from celery.beat import BeatLazyFunc
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from kombu import Exchange, Queue
+from kombu import Connection, Exchange, Queue
+from kombu.exceptions import OperationalError
 from kombu.transport.redis import Channel
 
 from console.brokers.addresses import Address, read_address
+from console.brokers.counters import LEFT_ALONE_S
 from console.telemetry.logging_lines import logged_with
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
@@ -45,6 +47,8 @@ BULK = (
     "console.tasks.work_exports",
 )
 """Tasks of the queue `bulk`: those that may take long and that nobody's reading or deadline may wait for."""
+SENDING_S = 2.0
+"""Seconds that sending a message may wait for the broker."""
 
 
 def _queues(broker: Address) -> list[Queue]:
@@ -72,10 +76,44 @@ def _transport_options(broker: Address) -> dict[str, Any]:
     }
 
 
+class App(Celery):
+    """Celery, with little patience where it sends: a request waits for its hint."""
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
+        waits = ("read", "write") if _broker.is_rabbitmq else ("socket", "socket_connect")
+        patience = {f"{each}_timeout": SENDING_S for each in waits}
+        return super().connection_for_write(
+            url,
+            connect_timeout=SENDING_S,
+            transport_options=patience | options.pop("transport_options", {}),
+            **options,
+        )
+
+
 class WorkerTask(Task[..., Any]):
     """A task whose log lines name it and its run, and whose worker keeps its connections for the next."""
 
     abstract = True
+    _left_alone_until = 0.0
+
+    def apply_async(self, *args: Any, **options: Any) -> Any:
+        """Send a message; `OperationalError` if the broker does not take it.
+
+        For a while after it took none it is left alone, and then one sender tries: a broker that is silent would hold
+        each of them, and with them all threads of a web process.
+        """
+        now = time.monotonic()
+        if now < WorkerTask._left_alone_until:
+            raise OperationalError("The broker took no message a moment ago.")
+        if WorkerTask._left_alone_until:
+            WorkerTask._left_alone_until = now + LEFT_ALONE_S
+        try:
+            sent = super().apply_async(*args, **options)
+        except (OSError, OperationalError):
+            WorkerTask._left_alone_until = time.monotonic() + LEFT_ALONE_S
+            raise
+        WorkerTask._left_alone_until = 0.0
+        return sent
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with logged_with(task=str(self.name), task_id=str(self.request.id or "")):
@@ -108,7 +146,7 @@ class WorkerTask(Task[..., Any]):
 # Beat sends ticks by the names of tasks: it needs neither what they do nor any app.
 _broker = read_address("BROKER_URL", settings.BROKER_URL)
 _ONLY_TICKS = "COUNTERFOIL_ONLY_TICKS" in os.environ
-app = Celery("counterfoil", task_cls=WorkerTask, fixups=[] if _ONLY_TICKS else None)
+app = App("counterfoil", task_cls=WorkerTask, fixups=[] if _ONLY_TICKS else None)
 # For every thread of the web process too, not only for the one that imports this.
 app.set_default()
 app.conf.update(

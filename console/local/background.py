@@ -80,7 +80,7 @@ def run_eraser(ending: threading.Event) -> None:
 
 
 def run_beat(ending: threading.Event) -> None:
-    ticks = Ticks(app=app)  # type: ignore[arg-type]  # Celery is invariant in its task class.
+    ticks = Ticks(app=app)
     while not ending.is_set():
         ending.wait(ticks.tick())
 
