@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from console.accounts.sign_in.providers import BadProviderSettings, load_providers
 from console.accounts.sign_in.session_rules import BadRoleSetting, read_idle_minutes, read_roles
@@ -61,10 +61,21 @@ def _of_roles(name: str, default: str, read: Callable[[str], T]) -> T:
         _stop(f"{name}: {wrong}")
 
 
+# A host that is gone closes no connection: TCP would go on sending to it for a quarter of an hour, and a request wait.
+_HOST_IS_LOST_AFTER = {
+    "connect_timeout": "5",
+    "tcp_user_timeout": "10000",
+    "keepalives_idle": "5",
+    "keepalives_interval": "5",
+    "keepalives_count": "2",
+}
+
+
 def _database(name: str) -> dict[str, Any]:
     """Parse `postgresql://role:password@host:port/name?option=value`, with commas between several `host:port`.
 
-    Of several hosts the one is used that takes writes, unless the option `target_session_attrs` says otherwise.
+    Of several hosts the one is used that takes writes, unless the option `target_session_attrs` says otherwise; and one
+    that does not answer is given up after ten seconds, unless the options of libpq for that say otherwise.
     """
     try:
         parts = urlsplit(_text(name))
@@ -77,6 +88,8 @@ def _database(name: str) -> dict[str, Any]:
     if len(hosts) > 1 and not all(hosts):
         _stop(f"{name} has an empty host between its commas.")
     writable = {"target_session_attrs": "read-write"} if len(hosts) > 1 else {}
+    # In an address of PostgreSQL a plus sign is itself, and no space.
+    told = dict(parse_qsl(parts.query.replace("+", "%2B")))
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path[1:]),
@@ -84,7 +97,7 @@ def _database(name: str) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": ",".join(map(unquote, hosts)),
         "PORT": ",".join(str(port or "") for port in ports),
-        "OPTIONS": writable | dict(parse_qsl(parts.query)) | {"application_name": "counterfoil"},
+        "OPTIONS": _HOST_IS_LOST_AFTER | writable | told | {"application_name": "counterfoil"},
         "CONN_HEALTH_CHECKS": True,
         "CONN_MAX_AGE": 60,
         "DISABLE_SERVER_SIDE_CURSORS": True,
@@ -92,10 +105,11 @@ def _database(name: str) -> dict[str, Any]:
 
 
 def _address(name: str) -> str:
-    """The address of a database that Django does not open itself; empty if this process has none."""
-    if os.environ.get(name):
-        _database(name)
-    return os.environ.get(name, "")
+    """The address of a database that Django does not open itself, with its options; empty if this process has none."""
+    if not os.environ.get(name):
+        return ""
+    options = {option: value for option, value in _database(name)["OPTIONS"].items() if option != "application_name"}
+    return urlunsplit(urlsplit(os.environ[name])._replace(query=urlencode(options, quote_via=quote)))
 
 
 def _signer_state() -> Path | str:
@@ -103,7 +117,8 @@ def _signer_state() -> Path | str:
     name = "COUNTERFOIL_SIGNER_STATE"
     value = os.environ.get(name, "")
     if value.startswith(("postgresql://", "postgres://")):
-        return _address(name)
+        _database(name)
+        return value
     return Path(value or COUNTERFOIL_SECRETS_DIR / "guard.sqlite")
 
 

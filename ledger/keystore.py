@@ -261,7 +261,7 @@ def rewrap_keys(*, after: UUID, limit: int, keys: Sequence[bytes]) -> tuple[UUID
     """
     if not settings.KEYS_DATABASE_OWNER_URL:
         raise ImproperlyConfigured("KEYS_DATABASE_OWNER_URL is not set. See docs/deploy.md.")
-    with psycopg.connect(settings.KEYS_DATABASE_OWNER_URL, connect_timeout=5) as connection:
+    with psycopg.connect(settings.KEYS_DATABASE_OWNER_URL) as connection:
         cursor = psycopg.RawCursor(connection)
         cursor.execute(
             "SELECT id, wrapped FROM data_key WHERE id > $1 ORDER BY id LIMIT $2", (after, limit), binary=True
@@ -388,9 +388,7 @@ def _connect(url: str) -> psycopg.Connection:
 
     A pooler in transaction mode hands each statement to any of its servers, which do not share prepared statements.
     """
-    connection = psycopg.connect(
-        url, autocommit=True, connect_timeout=5, application_name="counterfoil keys", prepare_threshold=None
-    )
+    connection = psycopg.connect(url, autocommit=True, application_name="counterfoil keys", prepare_threshold=None)
     [(process,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
     if process == connection.info.backend_pid:
         connection.prepare_threshold = 1

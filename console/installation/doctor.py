@@ -186,7 +186,7 @@ WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
 
 
 def _look_at_key_rights(_: datetime) -> Iterator[Check]:
-    with psycopg.connect(settings.KEYS_DATABASE_URL, connect_timeout=5) as keys:
+    with psycopg.connect(settings.KEYS_DATABASE_URL) as keys:
         faults = []
         for place, role in enumerate((keys.info.user, settings.COUNTERFOIL_ERASER_ROLE)):
             wanted = {
@@ -264,7 +264,7 @@ def _look_at_connections(_: datetime) -> Iterator[Check]:
     faults = []
     connection.ensure_connection()
     lines = {"DATABASE_URL": connection.connection}
-    with psycopg.connect(settings.KEYS_DATABASE_URL, connect_timeout=5) as keys:
+    with psycopg.connect(settings.KEYS_DATABASE_URL) as keys:
         lines["KEYS_DATABASE_URL"] = keys
         for name, line in lines.items():
             mode = line.info.get_parameters().get("sslmode", "prefer")

@@ -304,7 +304,7 @@ def _owner() -> Iterator[psycopg.Connection]:
             "Set KEYS_DATABASE_URL and KEYS_DATABASE_OWNER_URL to the database of the keys; see docs/deploy.md."
         )
     try:
-        with psycopg.connect(settings.KEYS_DATABASE_OWNER_URL, connect_timeout=5, autocommit=True) as connection:
+        with psycopg.connect(settings.KEYS_DATABASE_OWNER_URL, autocommit=True) as connection:
             yield connection
     except psycopg.OperationalError as error:
         raise CommandError(f"The key database cannot be reached: {str(error).strip()}") from None
