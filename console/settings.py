@@ -135,6 +135,8 @@ def _bucket(name: str) -> dict[str, Any] | None:
         version("boto3")
     except PackageNotFoundError:
         _stop(f"{name} is set, and the extra `s3` is not installed: pip install 'counterfoil[s3]'.")
+    from botocore.config import Config
+
     server = os.environ.get(f"{name}_URL")
     if server and not is_plain_http_address(server):
         _stop(f"{name}_URL must look like https://s3.example.org.")
@@ -142,6 +144,8 @@ def _bucket(name: str) -> dict[str, Any] | None:
         "bucket_name": parts.netloc,
         "location": parts.path.strip("/"),
         "endpoint_url": server,
+        # Left to itself, botocore asks a silent server for five minutes.
+        "client_config": Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2}),
         "default_acl": None,
         "file_overwrite": True,
         # What is larger is on disk while it is read.

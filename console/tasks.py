@@ -40,6 +40,7 @@ from ledger import tasks as of_log
 from ledger.db import tenancy
 from ledger.exports import queries as exported
 from ledger.exports.operations import exports
+from ledger.exports.operations.stores import StorageAway
 from ledger.log.queries import log as logs
 from ledger.record.queries import events
 from ledger.record.queries.work import Work, one_survey, survey, tenants_with
@@ -163,7 +164,11 @@ def tidy() -> None:
     readings.prune_counts(at=at)
     processes.prune_task_runs(older_than_s=TASK_RUNS_KEPT_S)
     for tenant_id in tenants_with(Work.ENDED_EXPORTS, at=at):
-        exports.remove_expired(tenant_id=tenant_id, at=at)
+        try:
+            exports.remove_expired(tenant_id=tenant_id, at=at)
+        except StorageAway:
+            log.exception("the expired exports of %s were not removed; the next hour's run does", tenant_id)
+            break
     for tenant_id in tenants_with(Work.OLD_NOTICES, at=at - NOTICES_KEPT):
         with tenancy(tenant_id):
             notices.prune_notices(tenant_id=tenant_id, before=at - NOTICES_KEPT)
@@ -266,7 +271,7 @@ def _exporting() -> list[tuple[UUID, UUID]]:
 def _advance_export(tenant_id: UUID, export_id: UUID) -> bool:
     try:
         return bundle_information.advance_export(tenant_id=tenant_id, export_id=export_id, clock=timezone.now)
-    except (DatabaseError, OSError):
+    except (DatabaseError, OSError, StorageAway):
         log.exception("the export %s could not go on", export_id)
         return False
 

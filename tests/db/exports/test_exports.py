@@ -15,12 +15,15 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from moto import mock_aws
 
+from console import tasks
 from console.edge.settings_files import load_witness_policy
 from console.exports import bundle_information
+from console.settings import _bucket
 from counterfoil_tlog import notes
 from ledger.db import tenancy
 from ledger.exports.operations import bundles as files
 from ledger.exports.operations import exports
+from ledger.exports.operations.stores import StorageAway
 from ledger.exports.rules.export_requests import BadExport
 from ledger.log.operations import sequencer
 from ledger.models import Export
@@ -461,3 +464,23 @@ def test_expired_and_failed_exports_are_removed_from_the_bucket(tenant, bucket):
     assert bucket() == []
     with tenancy(tenant), pytest.raises(exports.NotFinished):
         exports.finished_bundle(tenant_id=tenant, export_id=kept, at=now())
+
+
+def test_while_the_bucket_is_away_an_export_waits_and_a_finished_one_is_refused_for_now(
+    tenant, settings, monkeypatch, bucket
+):
+    finished, running = ask_for(tenant, end=20), ask_for(tenant, end=20)
+    make(tenant, finished)
+    there, before = settings.STORAGES, make(tenant, running, most=2)
+    monkeypatch.setenv("COUNTERFOIL_EXPORT_BUCKET", "s3://exports/console")
+    monkeypatch.setenv("COUNTERFOIL_EXPORT_BUCKET_URL", "http://127.0.0.1:1")
+    away = {**there["exports"], "OPTIONS": _bucket("COUNTERFOIL_EXPORT_BUCKET")}
+    settings.STORAGES = there | {"exports": away}
+    assert tasks._advance_export(tenant, running) is False
+    with pytest.raises(StorageAway, match="no export is lost"):
+        exported.fetch(tenant, finished)
+    assert row_of(tenant, running).chunks == before.chunks
+
+    settings.STORAGES = there
+    assert make(tenant, running).state == "FINISHED"
+    assert judged(exported.fetch(tenant, finished), policy(tenant)).worst is Verdict.VERIFIED
