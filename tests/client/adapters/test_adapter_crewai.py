@@ -10,7 +10,7 @@ import pytest
 
 from counterfoil.agent import Agent
 from tests.client.consoles import Answer, stand_in
-from tests.client.sessions import WAITING, a_day, blocks, gate, held_until_asked, stands
+from tests.client.sessions import NOT_EXECUTED, WAITING, a_day, blocks, gate, held_until_asked, stands
 
 # CrewAI reports runs to its maker unless it is told not to.
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
@@ -125,7 +125,7 @@ def test_a_denied_action_is_shown_with_the_persons_reason_and_an_unknown_one_sta
         "completed": False,
     }
     console.plan("/actions/act-1", stands("ABANDONED", approval=denied), stands("REVIEW_REQUIRED"))
-    console.plan("/report", Answer(200, unknown))
+    console.plan("/report", Answer(200, NOT_EXECUTED | {"state": "ABANDONED"}), Answer(200, unknown))
     turns = [_call("issue_refund", GOOD, "c1"), _call("check_action", {"action_id": "act-1"}, "c2"), "Done."]
     _, texts, _ = _run(session, *turns)
     first, second = _told(texts)
