@@ -18,6 +18,7 @@ from django.db import close_old_connections
 
 from console.edge import admission
 from console.edge.admission import Message, Receive, Send
+from console.edge.waiting import WaitingRoom
 from console.edge.wsgi_threads import WsgiThreads
 from console.wsgi import application as pages
 
@@ -37,11 +38,13 @@ _threads = WsgiThreads(pages, threads=THREADS)
 _streams = get_asgi_application()
 _bodies = admission.BodyReader()
 _in_threads = admission.AdmissionQueue(THREADS)
+_waiting = WaitingRoom(_threads.call)
 # People's pages hold one each, an agent's session one; each costs a thread for a moment every second.
 _in_streams = admission.AdmissionQueue(200, waiting=dict.fromkeys(admission.RequestRank, 0))
 monitoring.process_gauges.in_flight |= {
     "request": lambda: _in_threads.inside,
     "stream": lambda: _in_streams.inside,
+    "waiting": lambda: _waiting.inside,
 }
 monitoring.serve_figures()
 
@@ -96,14 +99,20 @@ async def application(scope: Message, receive: Receive, send: Send) -> None:
 
 async def _admit(scope: Message, receive: Receive, send: Send) -> None:
     streams = admission.is_stream(scope["path"])
+    rank, wait = admission.request_rank(scope["method"], scope["path"]), None
     try:
         body = await _bodies.read(scope, receive, within_s=settings.COUNTERFOIL_REQUEST_WITHIN_S)
-        with (_in_streams if streams else _in_threads).place(admission.request_rank(scope["method"], scope["path"])):
-            framed, again = admission.with_body(scope, receive, body)
-            if streams:
-                await _streams(framed, again, send)  # type: ignore[arg-type]
-            else:
-                await _threads.answer(framed, body, send)
+        if streams:
+            with _in_streams.place(rank):
+                await _streams(*admission.with_body(scope, receive, body), send)  # type: ignore[arg-type]
+            return
+        framed, _ = admission.with_body(scope, receive, body)
+        while True:
+            with _in_threads.place(rank):
+                wait = await _threads.answer(framed, body, send, _waiting.facts(wait))
+            if wait is None:
+                return
+            await _waiting.stay(wait, receive)
     except admission.ClientDisconnected:
         return
     except admission.NotAdmitted as refusal:

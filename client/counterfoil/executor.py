@@ -86,6 +86,8 @@ class Order:
 
 OFF_AFTER = 3
 """A clock is named in the log once so many answers in a row have shown it to be off; one may just have been late."""
+ASK_EVERY_S = 1.0
+"""An executor that has nothing to do claims this often where the console does not let it wait."""
 
 
 class NotStarted(Exception):
@@ -254,12 +256,16 @@ class Executor:
                     self.register()
                     registered = True
                 effect = self._start_ready()
+                asked_at = time.monotonic()
                 orders = self.claim() if effect is None else []
                 self._name_clock()
                 if effect is not None:
                     effect()
                 for order in orders:
                     self._execute_next(order)
+                if effect is None and not orders:
+                    # A console in which too many wait answers at once.
+                    self._stop.wait(max(0.0, ASK_EVERY_S - (time.monotonic() - asked_at)))
                 pause = 0.5
             except (Problem, Unreachable) as fault:
                 # A console that answers with a refusal may have forgotten the key (a restored

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from threading import BoundedSemaphore
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from console.claims import schemas, verbs
 from console.claims.answers import claim_answer
 from console.claims.lists import CLAIMS
 from console.claims.receipts import claim_receipt
+from console.edge import waiting
 from console.edge.auth import Caller, NotAllowed, admits, caller_of
 from console.edge.transaction import after_commit, in_tenancy, json_response, record_read, run_once
 from console.verbs.verb import add_verbs
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from reviews.models import UngatedClaim
 
 router = Router(tags=["Claims"])
-POLL_S = 0.25
-_WAITERS = BoundedSemaphore(4)
 
 
 @router.post(
@@ -45,23 +44,26 @@ def verify(request: HttpRequest, body: schemas.VerifyBody) -> HttpResponse:
     caller = caller_of(request)
     if body.lookup is not None and caller.kind == "agent":
         raise NotAllowed("An agent names an operation or a target; only an operator may give a lookup.")
-    made = run_once(request, lambda: _make(caller, body))
-    assert made is not None
-    claim_id = UUID(orjson.loads(made.content)["claim_id"])
-    # Waiting holds a thread of the server, so only some may; the others are answered at once and ask again.
-    patient = _WAITERS.acquire(blocking=False)
-    try:
-        until = time.monotonic() + (body.wait_s if patient else 0)
-        while True:
-            with tenancy(caller.tenant_id, reads_only=True):
-                row = queries.claim(caller.tenant_id, claim_id)
-                assert row is not None
-                if row.state != ClaimState.OPEN or time.monotonic() >= until:
-                    return json_response(_answer_with_receipt(caller, row))
-            time.sleep(POLL_S)
-    finally:
-        if patient:
-            _WAITERS.release()
+    before = waiting.earlier_wait(request)
+    if before is None:
+        made = run_once(request, lambda: _make(caller, body))
+        assert made is not None
+        claim_id = UUID(orjson.loads(made.content)["claim_id"])
+    else:
+        claim_id = before.kept
+    until = waiting.end_of_wait(request, body.wait_s)
+    with tenancy(caller.tenant_id, reads_only=True):
+        row = queries.claim(caller.tenant_id, claim_id)
+        assert row is not None
+        if row.state != ClaimState.OPEN or time.monotonic() >= until:
+            return json_response(_answer_with_receipt(caller, row))
+    return waiting.StillWaiting(waiting.Wait(until, partial(_is_settled, caller.tenant_id, claim_id), claim_id))
+
+
+def _is_settled(tenant_id: UUID, claim_id: UUID) -> bool:
+    with tenancy(tenant_id, reads_only=True):
+        row = queries.claim(tenant_id, claim_id)
+    return row is None or row.state != ClaimState.OPEN
 
 
 def _make(caller: Caller, body: schemas.VerifyBody) -> schemas.Claim:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import binascii
 import time
 from base64 import b64decode
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
-from threading import BoundedSemaphore
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -29,7 +26,7 @@ from console.accounts import operations as accounts_operations
 from console.actions import envelope
 from console.actions.visibility import erasure_refusal
 from console.approvals.context import verdict_for_agent
-from console.edge import paging, problems
+from console.edge import paging, problems, waiting
 from console.edge.auth import Caller, admits, caller_of
 from console.edge.openapi import request_body
 from console.edge.schemas import Page
@@ -52,8 +49,6 @@ from reviews.tasks import verify_due
 from reviews.verification.operations import verification
 
 router = Router(tags=["Executions"])
-POLL_S = 0.25
-_WAITERS = BoundedSemaphore(4)
 
 
 @router.post(
@@ -123,35 +118,30 @@ def ready(request: HttpRequest, wanted: Query[schemas.OrdersWanted]) -> Page[sch
 )
 @admits("exec")
 def claim(request: HttpRequest, body: schemas.ClaimBody) -> HttpResponse:
-    seen = seen_checkpoint(request)
-    starting, proof = _starting(request, body, seen) if body.start is not None else (None, None)
-    with _may_wait() as patient:
-        until = time.monotonic() + (body.wait_s if patient else 0)
-        while True:
-            # Each look is a transaction of its own, so waiting holds nothing.
-            look = partial(_claim_orders, caller_of(request), body, seen, starting, last=time.monotonic() >= until)
-            bound_to = starting.thumbprint if starting is not None else ""
-            found = run_once(request, look, bound_to=bound_to, proof=proof)
-            if found is not None:
-                return found
-            # The first look has spent it.
-            proof = None
-            _await_startable(caller_of(request), body, until)
+    caller, seen, before = caller_of(request), seen_checkpoint(request), waiting.earlier_wait(request)
+    starting, proof = None, None
+    if before is not None:
+        # The proof was spent before the wait.
+        starting = before.kept
+    elif body.start is not None:
+        starting, proof = _starting(request, body, seen)
+    until = waiting.end_of_wait(request, body.wait_s)
+    look = partial(_claim_orders, caller, body, seen, starting, last=time.monotonic() >= until)
+    bound_to = starting.thumbprint if starting is not None else ""
+    found = run_once(request, look, bound_to=bound_to, proof=proof)
+    if found is not None:
+        return found
+    return waiting.StillWaiting(waiting.Wait(until, partial(_has_startable, caller, body), starting))
 
 
-def _await_startable(caller: Caller, body: schemas.ClaimBody, until: float) -> None:
-    """Sleep until there may be something to claim, or the time is over.
+def _has_startable(caller: Caller, body: schemas.ClaimBody) -> bool:
+    """Return whether there may be something to claim.
 
     That is one read, where a claim reserves its answer and looks at its executor in a transaction that writes.
     """
     tools = caller.keep_to("tool", body.tools)
-    while True:
-        time.sleep(POLL_S)
-        if time.monotonic() >= until:
-            return
-        with tenancy(caller.tenant_id, reads_only=True):
-            if ready_actions.has_startable(caller.tenant_id, body.executor_id, tools=tools, only=body.actions):
-                return
+    with tenancy(caller.tenant_id, reads_only=True):
+        return ready_actions.has_startable(caller.tenant_id, body.executor_id, tools=tools, only=body.actions)
 
 
 def _starting(request: HttpRequest, body: schemas.ClaimBody, seen: CheckpointBody | None) -> tuple[StartRequest, str]:
@@ -174,17 +164,6 @@ def _starting(request: HttpRequest, body: schemas.ClaimBody, seen: CheckpointBod
         seen=seen,
     )
     return wanted, proof.jti
-
-
-@contextmanager
-def _may_wait() -> Iterator[bool]:
-    # Waiting holds a thread of the server, so only some may; the others are answered at once and ask again.
-    patient = _WAITERS.acquire(blocking=False)
-    try:
-        yield patient
-    finally:
-        if patient:
-            _WAITERS.release()
 
 
 def _claim_orders(

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -31,7 +32,9 @@ def console():
 
 
 @pytest.fixture
-def executor_for(console, tmp_path):
+def executor_for(console, tmp_path, monkeypatch):
+    # A console of these tests never lets one wait.
+    monkeypatch.setattr("counterfoil.executor.ASK_EVERY_S", 0.0)
     made = []
 
     def make(handler, **options):
@@ -100,6 +103,24 @@ def test_a_wrong_clock_is_reported_once_until_it_is_right_again(console, executo
     wrong = r"CLOCK: The console's clock is 600 s behind this host's\. Orders are judged by the console's clock: "
     assert re.match(wrong, said[0])
     assert said[1] == "CLOCK: this host's clock and the console's agree again."
+
+
+def test_an_executor_that_may_not_wait_asks_again_after_a_pause(console, executor_for, monkeypatch):
+    monkeypatch.setattr("counterfoil.executor.ASK_EVERY_S", 0.2)
+    asked_at: list[float] = []
+
+    def claim(seen):
+        if "start" not in seen.body:
+            asked_at.append(time.monotonic())
+            if len(asked_at) == 3:
+                executor.stop()
+        return Answer(200, {"orders": []})
+
+    console.plan("/executors", Answer(201))
+    console.plan("/executions/claim", claim)
+    executor = executor_for(_done)
+    executor.run()
+    assert all(later - earlier >= 0.19 for earlier, later in pairwise(asked_at))
 
 
 # What a claim has started

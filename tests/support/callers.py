@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -16,6 +17,7 @@ from django.test.client import ClientHandler
 
 from console.accounts import operations as directory
 from console.contracts.contract_check import validate_contract
+from console.edge.waiting import StillWaiting, Wait, WaitingRoom
 from ledger.catalogue import queries as catalogue_queries
 from ledger.catalogue.operations import registration, releases
 from ledger.catalogue.operations.releases import GateResult
@@ -194,3 +196,30 @@ def put_in_force(
     found = catalogue_queries.policy_version(tenant, kind, version)
     assert found is not None
     return found
+
+
+# Requests that wait
+
+
+def answered(client: Client, send: Callable[[], Any], *, nap: Callable[[float], object] = time.sleep) -> Any:
+    """The answer to a request that may wait, kept as the server keeps it; `nap` is what passes between two looks."""
+    room, wait = WaitingRoom(cast(Any, None)), None
+    while True:
+        facts = room.facts(wait)
+        client.defaults.update(facts)
+        try:
+            response = send()
+        finally:
+            for name in facts:
+                del client.defaults[name]
+        if not isinstance(response, StillWaiting):
+            return response
+        wait = response.wait
+        _pass_time(wait, nap)
+
+
+def _pass_time(wait: Wait, nap: Callable[[float], object]) -> None:
+    while time.monotonic() < wait.until:
+        nap(0.02)
+        if wait.look():
+            return

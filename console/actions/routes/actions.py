@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from threading import BoundedSemaphore
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +13,14 @@ from ninja import Query, Router
 
 from approvals.sessions import queries as sessions_queries
 from console.actions import envelope, schemas, verbs, visibility
-from console.edge import paging
+from console.approvals.context import verdict_for_agent
+from console.edge import paging, waiting
 from console.edge.auth import admits, caller_of
 from console.edge.schemas import Page, ReasonBody
 from console.edge.transaction import in_tenancy, json_response, run_once
 from console.verbs.verb import add_verbs
 from ledger.actions.queries import actions
+from ledger.db import tenancy
 from ledger.log.queries import log
 from ledger.record.queries import events
 from ledger.record.rules.lifecycle import NEEDS, TRANSITIONS, State
@@ -33,8 +32,6 @@ from reviews.verification.operations.verification import order_reading
 
 router = Router(tags=["Actions"])
 READERS = ("agent", "oper", "audit", "person")
-POLL_S = 0.25
-_WAITERS = BoundedSemaphore(4)
 
 
 @router.get("/actions", summary="Actions, newest first", response=Page[schemas.ActionRow])
@@ -73,14 +70,12 @@ def state_machine(request: HttpRequest) -> HttpResponse:
 )
 @admits(*READERS)
 def get_action(request: HttpRequest, action_id: UUID, wanted: Query[schemas.ActionWanted]) -> HttpResponse:
-    """Waiting only reads, each look for itself: when the time is over the answer is how it stands, and no denial."""
-    with _may_wait(wanted.wait_s) as patient:
-        until = time.monotonic() + (wanted.wait_s if patient else 0)
-        while True:
-            found = run_once(request, partial(_answer_if_decided, request, action_id, last=time.monotonic() >= until))
-            if found is not None:
-                return found
-            time.sleep(POLL_S)
+    """Waiting only reads: when the time is over the answer is how it stands, and no denial."""
+    until = waiting.end_of_wait(request, wanted.wait_s)
+    found = run_once(request, partial(_answer_if_decided, request, action_id, last=time.monotonic() >= until))
+    if found is not None:
+        return found
+    return waiting.StillWaiting(waiting.Wait(until, partial(_is_decided, caller_of(request).tenant_id, action_id)))
 
 
 def _answer_if_decided(request: HttpRequest, action_id: UUID, *, last: bool) -> schemas.Action | None:
@@ -89,15 +84,11 @@ def _answer_if_decided(request: HttpRequest, action_id: UUID, *, last: bool) -> 
     return shown if last or not waits else None
 
 
-@contextmanager
-def _may_wait(wait_s: int) -> Iterator[bool]:
-    # Waiting holds a thread of the server, so only some may; the others are answered at once and ask again.
-    patient = wait_s > 0 and _WAITERS.acquire(blocking=False)
-    try:
-        yield patient
-    finally:
-        if patient:
-            _WAITERS.release()
+def _is_decided(tenant_id: UUID, action_id: UUID) -> bool:
+    with tenancy(tenant_id, reads_only=True):
+        action = actions.action(tenant_id, action_id)
+        verdict = verdict_for_agent(action) if action is not None else None
+    return verdict is None or not verdict["waiting"]
 
 
 @router.get("/actions/{action_id}/history", summary="All events of an action", response=Page[schemas.Event])

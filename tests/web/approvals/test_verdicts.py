@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,15 +13,16 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from console.actions.routes import actions as actions
-from console.edge import stream
+from console.edge import stream, waiting
 from console.models import ApiKey
 from console.sessions import session_stream
 from tests.support.api_tenant import GOAL, Workshop, anonymous, workshop
+from tests.support.callers import answered
 
 
 def verdict_of(shop: Workshop, action_id: str, **query: Any) -> dict[str, Any]:
     asked = "&".join(f"{name}={value}" for name, value in query.items())
-    answer = shop.agent.get(f"/actions/{action_id}?{asked}")
+    answer = answered(shop.agent.client, lambda: shop.agent.get(f"/actions/{action_id}?{asked}"))
     assert answer.status_code == 200, answer.content
     told: dict[str, Any] = answer.json()["approval"]
     return told
@@ -35,9 +33,8 @@ def policy(shop: Workshop, **document: Any) -> None:
     assert shop.operator_key.release("approval", body).status_code in (200, 201)
 
 
-def test_a_wait_that_times_out_is_not_a_denial_and_writes_nothing(shop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_a_wait_that_times_out_is_not_a_denial_and_writes_nothing(shop: Workshop):
     """Trap: the time-out of a caller's wait written as a human denial."""
-    monkeypatch.setattr(actions, "POLL_S", 0.05)
     action_id = shop.propose()
     before = shop.history(action_id)
     told = verdict_of(shop, action_id, wait_s=1)
@@ -55,10 +52,20 @@ def test_waiting_longer_than_the_limit_is_refused(shop: Workshop, wait_s: str):
 def test_beyond_the_limit_of_waiting_requests_the_next_is_answered_at_once(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(actions, "_WAITERS", threading.BoundedSemaphore(1))
-    monkeypatch.setattr(actions, "time", SimpleNamespace(sleep=pytest.fail, monotonic=time.monotonic))
-    actions._WAITERS.acquire()
-    assert verdict_of(shop, shop.propose(), wait_s=30)["waiting"]
+    monkeypatch.setattr(waiting, "MOST_WAITING", 0)
+    path = f"/actions/{shop.propose()}?wait_s=30"
+    answer = answered(shop.agent.client, lambda: shop.agent.get(path), nap=pytest.fail)
+    assert answer.json()["approval"]["waiting"]
+
+
+def test_a_wait_ends_with_the_decision(shop: Workshop):
+    action_id = shop.propose()
+
+    def decide(_: float) -> None:
+        assert shop.vote(shop.approval_of(action_id)).status_code == 201
+
+    answer = answered(shop.agent.client, lambda: shop.agent.get(f"/actions/{action_id}?wait_s=30"), nap=decide)
+    assert answer.json()["approval"]["decision"] == "APPROVED"
 
 
 def test_approved_is_not_shown_as_done(shop: Workshop):

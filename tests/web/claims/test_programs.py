@@ -7,12 +7,11 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from console.claims import routes
+from console.edge import waiting
 from counterfoil.agent import Agent, AsyncAgent
 from counterfoil.answers import Verification
 from counterfoil.coding_agents.__main__ import main
@@ -22,27 +21,24 @@ from reviews import tasks
 from reviews.models import UngatedClaim
 from tests.client.consoles import StandIn
 from tests.mcp.conftest import Bench, word
-from tests.support.callers import Api, key_for
+from tests.support.callers import Api, answered, key_for
 from tests.web.claims.desk import Desk
 from tests.web.claims.refund_situations import CLAIM
 from tests.web.claims.served import served_console
 
-pytestmark = pytest.mark.usefixtures("reading_workers")
 SAFE = "Safe to claim: payments shows the refund as claimed; read at "
 WRONG = "Not safe to claim: payments shows amount 15.00 EUR instead of 40.00 EUR; read at "
 
 
 @pytest.fixture
 def console(desk: Desk) -> Iterator[StandIn]:
-    with served_console() as server:
+    with served_console(nap=read_due) as server:
         yield server
 
 
-@pytest.fixture
-def reading_workers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the console waits, its workers read what is due."""
-    waiting = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: tasks.verify_due())
-    monkeypatch.setattr(routes, "time", waiting)
+def read_due(_: float) -> None:
+    """The workers read what is due while a request waits."""
+    tasks.verify_due()
 
 
 def secret_of(caller: Api) -> str:
@@ -174,23 +170,30 @@ def test_an_agent_behind_the_mcp_gateway_gets_the_sentence_from_its_tool(desk: D
 
 def test_the_answer_waits_for_the_reading_that_settles_the_claim(desk: Desk):
     desk.processor.refund(operation="op-1")
-    told = desk.verify(wait_s=20).json()
+    told = verified(desk, wait_s=20).json()
     assert told["sentence"].startswith(SAFE)
     assert told["receipt"]["payloadType"] == "application/vnd.in-toto+json"
+    with tenancy(desk.shop.tenant):
+        assert UngatedClaim.objects.count() == 1
 
 
 def test_an_answer_that_is_not_settled_in_time_says_so(desk: Desk):
     desk.processor.refund(operation="op-1")
     desk.processor.last()["status"] = "pending"
     began = time.monotonic()
-    told = desk.verify(wait_s=1).json()
+    told = verified(desk, wait_s=1).json()
     assert time.monotonic() - began >= 1
     assert (told["state"], told["safe_to_claim"]) == ("OPEN", False)
     assert told["sentence"].startswith("Not safe to claim yet: ")
 
 
 def test_one_more_than_may_wait_is_answered_at_once(desk: Desk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(routes, "_WAITERS", SimpleNamespace(acquire=lambda blocking: False))
+    monkeypatch.setattr(waiting, "MOST_WAITING", 0)
     desk.processor.refund(operation="op-1")
-    told = desk.verify(wait_s=20).json()
+    told = verified(desk, wait_s=20).json()
     assert told["sentence"] == "Not safe to claim yet: payments has not been read."
+
+
+def verified(desk: Desk, *, wait_s: int) -> Any:
+    """The answer to a claim that may wait."""
+    return answered(desk.shop.operator_key.client, lambda: desk.verify(wait_s=wait_s), nap=read_due)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import select
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,7 +27,9 @@ from django.test import override_settings
 
 from console import asgi
 from console.accounts import operations as accounts
-from console.edge import admission
+from console.edge import admission, waiting
+from console.edge.admission import ClientDisconnected
+from console.edge.waiting import Wait, WaitingRoom
 from console.local import processes, programs, servers
 from console.local.installation import ROOT
 from ledger.db import execute, tenancy
@@ -244,6 +248,18 @@ def test_a_chunked_body_is_read_like_any_other(served: Served):
     answer = httpx.post(address, content=parts(), headers=served.shop.agent.headers, timeout=15)
     assert answer.status_code == 422, answer.text
     assert answer.json()["code"] == "INVALID"
+
+
+def test_requests_that_wait_hold_no_thread(served: Served):
+    bearer = f"Authorization: {served.shop.executor.headers['Authorization']}"
+    body = json.dumps({"executor_id": "runner", "limit": 1, "wait_s": 30})
+    head = request("/api/v1/executions/claim", bearer, f"Content-Length: {len(body)}", "Content-Type: application/json")
+    with ExitStack() as lines:
+        waiting = [lines.enter_context(served.sent(head + body)) for _ in range(3 * asgi.THREADS)]
+        for _ in range(3):
+            served.everything_goes_on()
+        assert select.select(waiting, [], [], 0)[0] == [], "one was answered"
+    served.everything_goes_on()
 
 
 def test_under_overload_starts_are_refused_first_and_reports_last(served: Served):
@@ -468,3 +484,48 @@ def test_a_web_process_loads_what_is_behind_its_addresses_before_its_first_reque
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.offline"}
     said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert said.stdout.strip() == "True", said.stderr[-500:]
+
+
+# The room in which requests wait
+
+
+def stays(look: Any, *, for_s: float, gone: bool = False) -> None:
+    """Let a request wait whose client is there, or is gone."""
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"} if gone else await asyncio.Event().wait() or {}
+
+    async def call(function: Any) -> bool:
+        return bool(function())
+
+    async def script() -> None:
+        room = WaitingRoom(call)
+        try:
+            await room.stay(Wait(time.monotonic() + for_s, look), receive)
+        finally:
+            assert room.inside == 0
+
+    asyncio.run(script())
+
+
+def test_a_request_waits_until_there_may_be_an_answer():
+    looks = iter([False, False, True])
+    stays(lambda: next(looks), for_s=60)
+    assert list(looks) == []
+
+
+def test_a_wait_ends_with_its_time(monkeypatch):
+    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.01)
+    began = time.monotonic()
+    stays(lambda: False, for_s=0.2)
+    assert time.monotonic() - began >= 0.2
+
+
+def test_a_request_whose_client_is_gone_is_dropped_without_a_look():
+    with pytest.raises(ClientDisconnected):
+        stays(pytest.fail, for_s=60, gone=True)
+
+
+def test_beyond_the_limit_a_request_may_not_wait(monkeypatch):
+    monkeypatch.setattr(waiting, "MOST_WAITING", 0)
+    assert not any(WaitingRoom(None).facts(None).values())  # type: ignore[arg-type]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +15,7 @@ from counterfoil.proof import ExecutorKey, read_claims
 from ledger.db import tenancy
 from ledger.record import operations as ledger
 from tests.support.api_tenant import DELETE, Workshop, document, new_key
+from tests.support.callers import answered
 from tests.support.seals import seal_up
 
 PATH = "/executions/claim"
@@ -140,13 +140,20 @@ def test_a_claim_that_waits_looks_without_writing_until_there_is_something_to_cl
 
     claim_orders = routes._claim_orders
     monkeypatch.setattr(routes, "_claim_orders", look)
-    monkeypatch.setattr(routes, "time", SimpleNamespace(sleep=nap, monotonic=time.monotonic))
-    [order] = orders(send(shop, start=None, wait_s=20, headers={"Idempotency-Key": "once"}))
+    claim = partial(send, shop, start=None, wait_s=20, headers={"Idempotency-Key": "once"})
+    [order] = orders(answered(shop.executor.client, claim, nap=nap))
     assert order["action_id"] == action_id
     assert (looks, naps) == (2, 5)
 
 
-def test_a_claim_that_waits_in_vain_asks_once_more_at_the_end(shop: Workshop, monkeypatch: Any):
+def test_a_claim_that_waits_in_vain_asks_once_more_at_the_end(shop: Workshop):
     shop.propose()
-    monkeypatch.setattr(routes, "POLL_S", 0.01)
-    assert orders(send(shop, start=None, wait_s=1, headers={})) == []
+    assert orders(answered(shop.executor.client, partial(send, shop, start=None, wait_s=1, headers={}))) == []
+
+
+def test_a_claim_that_waits_starts_what_it_claims_with_the_proof_of_before(shop: Workshop):
+    action_id = shop.propose()
+    claim = partial(send, shop, wait_s=20, headers={"DPoP": proof(shop)})
+    [order] = orders(answered(shop.executor.client, claim, nap=lambda _: shop.vote(shop.approval_of(action_id))))
+    assert order["started"]["action_id"] == action_id
+    assert claim().json()["code"] == "GRANT_INVALID", "the proof is spent"
