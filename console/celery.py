@@ -77,9 +77,11 @@ def _transport_options(broker: Address) -> dict[str, Any]:
 
 
 class App(Celery):
-    """Celery, with little patience where it sends: a request waits for its hint."""
+    """Celery, with little patience where a request waits for its hint; nobody waits for beat."""
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
+        if _ONLY_TICKS:
+            return super().connection_for_write(url, **options)
         waits = ("read", "write") if _broker.is_rabbitmq else ("socket", "socket_connect")
         patience = {f"{each}_timeout": SENDING_S for each in waits}
         return super().connection_for_write(

@@ -74,7 +74,7 @@ class Hand:
         self.page.keyboard.press(key)
 
     def sees(self, text: str) -> None:
-        self.page.get_by_text(text).first.wait_for()
+        self.page.get_by_text(text).filter(visible=True).first.wait_for()
 
     def loses(self, selector: str) -> None:
         self.page.locator(selector).first.wait_for(state="detached")

@@ -312,14 +312,16 @@ const UNSENT = "unsent";
 const UNSENT_FOR_MS = 3600_000;
 const typed = (form) => [...form.elements].filter((field) => field.matches("textarea, select, input[type=text]:not([readonly], [autocomplete=one-time-code])"));
 const nameOf = (field) => field.id || field.name;
-const formKey = (form) => JSON.stringify([new URL(form.action).pathname, ...typed(form).map(nameOf)]);
+// A field of the name "action" hides that of its form.
+const pathOf = (form) => new URL(form.getAttribute("action") ?? "", location).pathname;
+const formKey = (form) => JSON.stringify([pathOf(form), ...typed(form).map(nameOf)]);
 const posting = () => all("#main form").filter((form) => form.method === "post");
 
 document.addEventListener("formdata", (event) => {
   const form = event.target;
   if (!document.body.dataset.stream || form.method !== "post" || !form.closest("#main")) return;
   const fields = typed(form).map((field) => [nameOf(field), field.value]);
-  const kept = { person: document.body.dataset.person, at: Date.now(), path: new URL(form.action).pathname, key: formKey(form), fields };
+  const kept = { person: document.body.dataset.person, at: Date.now(), path: pathOf(form), key: formKey(form), fields };
   sessionStorage.setItem(UNSENT, JSON.stringify(kept));
 });
 
