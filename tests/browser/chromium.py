@@ -30,6 +30,9 @@ FLAGS = (
     # All pages are ours, and drawn by one process.
     "--disable-site-isolation-trials",
     "--renderer-process-limit=1",
+    "--num-raster-threads=1",
+    "--disable-lcd-text",
+    "--disable-smooth-scrolling",
 )
 
 

@@ -163,8 +163,20 @@ class Person:
         self.page.wait_for_url(f"**/t/{self.site.stage.slug}/")
         return self
 
-    def go(self, path: str = "") -> None:
+    def enter(self, *roles: str, name: str = "") -> Person:
+        """As somebody who has signed in before: with their session, and no page yet."""
+        from django.conf import settings
+
+        from tests.support.callers import new_session
+
+        key = new_session(self.site.stage.person(*roles, name=name).user).session_key
+        cookie = {"name": settings.SESSION_COOKIE_NAME, "value": key, "url": self.site.url}
+        self.page.context.add_cookies([cookie])
+        return self
+
+    def go(self, path: str = "") -> Person:
         self.page.goto(self.site.page(path))
+        return self
 
     def wait_until(self, condition: str) -> None:
         """Until this is so in the page. Asked from here: Playwright's own polling needs an `eval` that we forbid."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 def test_selected_cases_stay_selected_across_pages_and_form_one_batch(people, site):
     for _ in range(2):
         site.stage.case()
-    operator = people().sign_in("operator")
+    operator = people().enter("operator")
     page = operator.page
     operator.go("cases")
     bar = page.get_by_role("form", name="Apply to several cases")
@@ -29,7 +29,7 @@ def test_selected_cases_stay_selected_across_pages_and_form_one_batch(people, si
 def test_all_rows_of_a_page_are_selected_and_let_go_with_one_click(people, site):
     for _ in range(2):
         site.stage.case()
-    operator = people().sign_in("operator")
+    operator = people().enter("operator")
     operator.go("cases")
     whole = operator.page.get_by_role("checkbox", name="Select all on this page")
     whole.check()
@@ -41,7 +41,7 @@ def test_all_rows_of_a_page_are_selected_and_let_go_with_one_click(people, site)
 
 def test_filters_are_set_in_a_menu_and_removed_one_by_one(people, site):
     site.stage.case()
-    operator = people().sign_in("operator")
+    operator = people().enter("operator")
     page = operator.page
     operator.go("cases")
     assert not page.get_by_label("Discrepancy", exact=True).is_visible()
@@ -62,7 +62,7 @@ def test_filters_are_set_in_a_menu_and_removed_one_by_one(people, site):
 
 def test_the_bulk_bar_shows_only_the_fields_that_the_chosen_action_needs(people, site):
     site.stage.case()
-    operator = people().sign_in("operator")
+    operator = people().enter("operator")
     operator.go("cases")
     operator.page.get_by_role("checkbox", name="Select Refund").first.check()
     why = operator.page.get_by_label("Reason or comment")
@@ -73,7 +73,7 @@ def test_the_bulk_bar_shows_only_the_fields_that_the_chosen_action_needs(people,
 
 def test_a_step_is_ticked_with_one_click(people, site):
     case = site.stage.case()
-    operator = people().sign_in("operator")
+    operator = people().enter("operator")
     operator.go(f"cases/{case.id}")
     operator.page.get_by_role("button", name="Mark done: Open the newest readback").click()
     operator.page.get_by_text("1 of 6 steps").wait_for()
@@ -81,7 +81,7 @@ def test_a_step_is_ticked_with_one_click(people, site):
 
 def test_the_next_step_of_a_case_stands_on_the_first_screen_of_a_phone_and_nothing_covers_it(people, site):
     case = site.stage.case()
-    operator = people("phone").sign_in("operator")
+    operator = people("phone").enter("operator")
     operator.go(f"cases/{case.id}")
     step = operator.page.locator("[data-part=next] .button")
     assert step.count() == 1

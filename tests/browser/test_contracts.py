@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def test_each_row_of_a_table_opens_what_it_names(people, site, width):
-    page = people(width).sign_in("administrator").page
+    page = people(width).enter("administrator").page
     for path in ("contracts", "agents"):
         page.goto(site.page(path))
         covered = page.evaluate("""() => [...document.querySelectorAll("main .table tbody a.open")].map(each => {
@@ -18,7 +18,7 @@ def test_each_row_of_a_table_opens_what_it_names(people, site, width):
 
 
 def test_a_fault_leads_to_its_line_in_the_text(people, site):
-    person = people("phone").sign_in("administrator")
+    person = people("phone").enter("administrator")
     person.expects_complaint("422")
     page = person.page
     person.go("contracts/new?start=example")

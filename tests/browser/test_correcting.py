@@ -46,7 +46,7 @@ def test_a_duplicate_refund_is_corrected_from_its_case(people, site, width, monk
     assert stage.read(action_id, **shown) == "REVIEW_REQUIRED"
     with tenancy(stage.tenant):
         case = queries.case_of(stage.tenant, action_id)
-    operator = people(width).sign_in("operator")
+    operator = people(width).enter("operator")
     page = operator.page
     operator.go(f"cases/{case.id}")
     page.get_by_text("12.50 EUR too much: refund 3 and refund 4 exist, one of 12.50 was").wait_for()

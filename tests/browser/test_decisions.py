@@ -10,12 +10,12 @@ from tests.support.scenes import PASSWORD
 
 @pytest.fixture
 def reviewer(people, width):
-    return people(width).sign_in("reviewer")
+    return people(width).enter("reviewer").go()
 
 
 @pytest.fixture
 def operator(people, width):
-    return people(width).sign_in("operator")
+    return people(width).enter("operator").go()
 
 
 def open_first(page, place):
@@ -42,7 +42,7 @@ def test_a_reviewer_signs_in_and_approves(people, site, width):
 
 def test_a_refused_decision_is_no_change_of_the_page_and_can_be_made_again(people, site):
     action_id = site.stage.propose()
-    person = people().sign_in("reviewer")
+    person = people().enter("reviewer")
     person.expects_complaint("403")
     page = person.page
     person.go_live(f"approvals/{site.stage.approval(action_id).id}")
@@ -88,7 +88,7 @@ def test_two_operators_settle_a_case(people, site, operator, width):
     way.get_by_label("Confirm with your password").fill(PASSWORD)
     page.get_by_role("button", name="Propose: close unresolved").click()
     page.get_by_text("A second approver must confirm it.").wait_for()
-    second = people(width).sign_in("operator", name=f"second@{site.stage.slug}")
+    second = people(width).enter("operator", name=f"second@{site.stage.slug}").go()
     open_first(second.page, "Cases")
     second.page.get_by_label("Confirm with your password").fill(PASSWORD)
     second.page.get_by_role("button", name="Confirm: close unresolved").click()
@@ -103,7 +103,7 @@ AUDIT = ("audit", "audit/sightings", "audit/exports", "audit/holds")
 def test_a_page_never_scrolls_sideways(people, site, width):
     case = site.stage.case(count=2)
     waiting = site.stage.approval(site.stage.propose())
-    person = people(width).sign_in("operator", "compliance")
+    person = people(width).enter("operator", "compliance")
     for path in ("", "approvals", f"approvals/{waiting.id}", "cases", f"cases/{case.id}", "actions", *TROUBLE, *AUDIT):
         person.go(path)
         assert _overflow(person.page) <= 0, path
@@ -119,7 +119,7 @@ def _overflow(page):
 @pytest.mark.req("R-UI-26")
 def test_everything_but_live_updates_works_without_scripts(people, site):
     action_id = site.stage.propose()
-    person = people(java_script_enabled=False).sign_in("reviewer")
+    person = people(java_script_enabled=False).enter("reviewer").go()
     open_first(person.page, "Approvals")
     acknowledge_unread(person.page)
     person.page.get_by_label("Confirm with your password").fill(PASSWORD)
@@ -134,7 +134,7 @@ def test_a_reviewer_edits_an_amount_and_sees_the_difference_in_money_while_typin
     action_id = site.stage.propose()
     waiting = site.stage.approval(action_id)
     site.stage.person("reviewer", name=f"dana@{site.stage.slug}")
-    reviewer = people(width).sign_in("reviewer")
+    reviewer = people(width).enter("reviewer")
     page = reviewer.page
     reviewer.go(f"approvals/{waiting.id}/edit")
     page.get_by_label("Amount").fill("9900")
@@ -162,7 +162,7 @@ DECISION_BELOW = """() => {
 
 def test_on_a_phone_the_decision_is_the_bar_itself_and_leads_to_the_field_that_is_missing(people, site):
     waiting = site.stage.approval(site.stage.propose())
-    person = people("phone").sign_in("reviewer")
+    person = people("phone").enter("reviewer")
     page = person.page
     person.go(f"approvals/{waiting.id}")
     page.locator("form[data-confirmed=yes]").wait_for()
@@ -178,7 +178,7 @@ def test_on_a_phone_the_decision_is_the_bar_itself_and_leads_to_the_field_that_i
 
 def test_an_approved_request_is_followed_without_reading_the_page_again(people, site):
     waiting = site.stage.approval(site.stage.propose())
-    person = people().sign_in("reviewer")
+    person = people().enter("reviewer")
     page = person.page
     site.stage.approve(waiting.action_id)
     person.go_live(f"approvals/{waiting.id}")

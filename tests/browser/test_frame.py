@@ -13,7 +13,7 @@ INSIDE = """() => {
 
 
 def test_on_a_phone_every_page_is_in_the_bar_or_under_more_and_the_current_one_is_marked(people):
-    person = people("phone").sign_in("reviewer", "operator", "compliance", "administrator")
+    person = people("phone").enter("reviewer", "operator", "compliance", "administrator").go()
     page = person.page
     more = page.get_by_role("button", name="More")
     own = page.eval_on_selector_all(".rail-links .rail-link[href]", "all => all.map(each => each.href)")

@@ -12,7 +12,7 @@ def focused(page):
 def test_the_keyboard_opens_a_page_selects_a_row_and_focuses_the_reason(people, site):
     first = site.stage.propose(goal="The first of two.")
     site.stage.propose(goal="The second of two.")
-    page = people().sign_in("reviewer").page
+    page = people().enter("reviewer").go().page
     page.keyboard.press("g")
     page.keyboard.press("a")
     page.wait_for_url("**/approvals")
@@ -31,7 +31,7 @@ def test_the_keyboard_opens_a_page_selects_a_row_and_focuses_the_reason(people, 
 
 
 def test_the_keyboard_map_turns_single_keys_off(people, site):
-    page = people().sign_in("reviewer").page
+    page = people().enter("reviewer").go().page
     page.keyboard.press("?")
     page.get_by_role("button", name="Turn them off").click()
     page.wait_for_load_state()
@@ -43,7 +43,7 @@ def test_the_keyboard_map_turns_single_keys_off(people, site):
 
 def test_the_palette_opens_a_page_and_finds_an_action_by_keyboard(people, site):
     action_id = site.stage.propose(order_id="EX-4242")
-    page = people().sign_in("operator").page
+    page = people().enter("operator").go().page
     page.keyboard.press("Control+k")
     page.keyboard.type("freez")
     page.locator("#palette [data-found=freez]").wait_for()
@@ -61,7 +61,7 @@ def test_the_palette_opens_a_page_and_finds_an_action_by_keyboard(people, site):
 
 def test_an_entry_opens_beside_the_page_and_closes_again(people, site):
     action_id = site.stage.done()
-    person = people().sign_in("compliance")
+    person = people().enter("compliance")
     person.go(f"actions/{action_id}")
     person.page.get_by_role("link", name="event 2").click()
     person.page.get_by_role("complementary", name="Inspector").get_by_text("Envelope, as hashed").wait_for()
@@ -72,7 +72,7 @@ def test_an_entry_opens_beside_the_page_and_closes_again(people, site):
 
 def test_a_hash_is_copied_whole(people, site):
     action_id = site.stage.propose()
-    person = people(permissions=["clipboard-read", "clipboard-write"]).sign_in("reviewer")
+    person = people(permissions=["clipboard-read", "clipboard-write"]).enter("reviewer")
     person.go(f"approvals/{site.stage.approval(action_id).id}")
     person.page.get_by_text("what your decision covers:").click()
     person.page.get_by_role("button", name="Copy the payload hash").first.click()
@@ -83,7 +83,7 @@ def test_a_hash_is_copied_whole(people, site):
 @pytest.mark.req("R-UI-11")
 def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, site):
     action_id = site.stage.propose()
-    operator = people().sign_in("operator")
+    operator = people().enter("operator")
     page = operator.page
     operator.go_live("actions")
     site.stage.propose()
@@ -98,7 +98,7 @@ def test_new_rows_announce_themselves_and_known_ones_change_in_place(people, sit
 
 def test_a_reviewer_is_warned_when_somebody_else_has_already_decided(people, site):
     action_id = site.stage.propose()
-    person = people().sign_in("reviewer", name=f"slow@{site.stage.slug}")
+    person = people().enter("reviewer", name=f"slow@{site.stage.slug}")
     person.go_live(f"approvals/{site.stage.approval(action_id).id}")
     person.page.get_by_label("Reason").fill("Still thinking")
     site.stage.approve(action_id)

@@ -59,7 +59,7 @@ def test_an_approver_enrols_a_key_and_another_person_confirms_it(people, site):
     (made,) = credentials(session, authenticator)
     assert made["isResidentCredential"]
     assert made["rpId"] == "localhost"
-    ada = people().sign_in("administrator")
+    ada = people().enter("administrator")
     ada.go("people")
     ada.page.get_by_role("button", name="Confirm this key of").click()
     ada.page.wait_for_load_state()
@@ -112,7 +112,7 @@ def test_a_sign_in_passkey_and_an_approval_passkey_coexist_on_one_authenticator(
 
 def test_members_and_their_keys_are_managed_by_keyboard_alone(people, site):
     row = site.stage.person("operator", name="otto@corp.example")
-    ada = people().sign_in("administrator")
+    ada = people().enter("administrator").go()
     page = ada.page
     page.keyboard.press("g")
     page.keyboard.press("p")

@@ -50,7 +50,7 @@ def pages(site):
 @pytest.mark.req("R-UI-26")
 def test_shared_pages_are_printed_completely_without_the_frame(people, site, pages):
     """By somebody who has chosen the dark theme. `COUNTERFOIL_PICTURES=folder` keeps each page as a PDF."""
-    person = people(color_scheme="dark").sign_in("compliance", "operator")
+    person = people(color_scheme="dark").enter("compliance", "operator")
     page, folder = person.page, os.environ.get("COUNTERFOIL_PICTURES")
     for name, (path, wanted) in pages.items():
         person.go(path)

@@ -26,7 +26,7 @@ def steps(page, outcome):
 
 @pytest.mark.req("R-UI-13", "R-LE-02")
 def test_the_browser_verifies_the_proof_of_an_action(people, site, sealed, width):
-    page = people(width).sign_in("reviewer").page
+    page = people(width).enter("reviewer").page
     page.goto(site.page(f"actions/{sealed}"))
     told = steps(page, "holds")
     assert [outcome for outcome, _ in told] == ["true"] * 4
@@ -43,7 +43,7 @@ def test_the_browser_verifies_the_proof_of_an_action(people, site, sealed, width
 
 
 def test_the_browser_rejects_a_log_that_does_not_continue_the_one_it_saw_before(people, site, sealed):
-    person = people().sign_in("reviewer")
+    person = people().enter("reviewer")
     page = person.page
     person.go(f"actions/{sealed}")
     steps(page, "holds")
@@ -63,7 +63,7 @@ def test_the_browser_rejects_a_log_that_does_not_continue_the_one_it_saw_before(
 
 
 def test_an_entry_in_the_side_panel_is_verified_on_request(people, site, sealed):
-    person = people().sign_in("compliance")
+    person = people().enter("compliance")
     person.go(f"actions/{sealed}")
     person.page.get_by_role("link", name="event 2").click()
     inspector = person.page.get_by_role("complementary", name="Inspector")
@@ -113,7 +113,7 @@ DAMAGE = {
 @pytest.mark.parametrize("part", DAMAGE)
 def test_an_answer_that_was_tampered_with_fails_visibly(people, site, sealed, part):
     change, words = DAMAGE[part]
-    page = people().sign_in("reviewer").page
+    page = people().enter("reviewer").page
 
     def tamper(route):
         told = json.loads(route.fetch().text())

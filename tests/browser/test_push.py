@@ -21,7 +21,7 @@ UNTIL_SHOWN = """(async () => {
 
 
 def test_an_empty_push_shows_a_neutral_sentence_and_a_missing_push_service_is_reported(people, site):
-    person = people("phone", is_mobile=True, has_touch=True).sign_in("reviewer")
+    person = people("phone", is_mobile=True, has_touch=True).enter("reviewer")
     person.expects_complaint("Push API in incognito mode")
     page = person.page
     page.context.grant_permissions(["notifications"], origin=site.url)

@@ -18,7 +18,7 @@ def focused(page):
 
 
 def test_a_reviewer_goes_through_the_queue_without_a_mouse(people, site, asked):
-    page = people().sign_in("reviewer").page
+    page = people().enter("reviewer").go().page
     keys = page.keyboard
     keys.press("g")
     keys.press("a")
@@ -50,7 +50,7 @@ def test_a_reviewer_goes_through_the_queue_without_a_mouse(people, site, asked):
 
 
 def test_shortcuts_do_nothing_where_they_are_switched_off(people, site, asked):
-    page = people().sign_in("reviewer").page
+    page = people().enter("reviewer").page
     page.goto(site.page("approvals"))
     page.keyboard.press("?")
     page.get_by_role("button", name="Turn them off").click()
@@ -63,7 +63,7 @@ def test_shortcuts_do_nothing_where_they_are_switched_off(people, site, asked):
 
 
 def test_new_approvals_are_announced_without_moving_rows(people, site, asked):
-    reviewer = people().sign_in("reviewer")
+    reviewer = people().enter("reviewer")
     page = reviewer.page
     reviewer.go_live("approvals")
     left = "each => each.getBoundingClientRect().x"
@@ -77,7 +77,7 @@ def test_new_approvals_are_announced_without_moving_rows(people, site, asked):
 
 
 def test_a_filter_is_kept_in_the_address_and_in_a_saved_view(people, site, asked):
-    page = people().sign_in("reviewer").page
+    page = people().enter("reviewer").page
     page.goto(site.page("approvals"))
     page.get_by_text("Filter", exact=True).click()
     page.get_by_label("Risk").select_option("HIGH")
@@ -92,7 +92,7 @@ def test_a_filter_is_kept_in_the_address_and_in_a_saved_view(people, site, asked
 
 
 def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
-    person = people(width).sign_in("reviewer")
+    person = people(width).enter("reviewer")
     person.go(f"approvals/{asked[0].id}")
     person.page.get_by_label("Add a comment").fill("Is there a photo of it?")
     person.page.get_by_role("button", name="Ask the agent").click()
@@ -103,7 +103,7 @@ def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
 def test_an_opened_approval_is_marked_as_seen_once_and_shows_who_else_is_looking(people, site, asked, broker):
     """The page itself only reads; its own small request marks what its reader was told as seen."""
     names = (f"{name}@{site.stage.slug}" for name in ("mara", "paul"))
-    other, page = (people().sign_in("reviewer", name=name).page for name in names)
+    other, page = (people().enter("reviewer", name=name).page for name in names)
     address = site.page(f"approvals/{asked[0].id}")
     sent = []
     page.on("request", lambda request: sent.append((request.method, request.url, request.post_data)))
@@ -118,7 +118,7 @@ def test_an_opened_approval_is_marked_as_seen_once_and_shows_who_else_is_looking
 
 
 def test_a_phone_sorts_a_list_and_the_top_bar_keeps_to_one_line(people, site, asked):
-    page = people("phone").sign_in("reviewer").page
+    page = people("phone").enter("reviewer").page
     page.goto(site.page("actions"))
     page.get_by_role("link", name="Agent", exact=True).click()
     page.wait_for_url("**/actions?sort=*")

@@ -13,7 +13,7 @@ SEEN = """(() => {
 
 def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(people, site):
     case = site.stage.case()
-    operator = people("phone").sign_in("operator")
+    operator = people("phone").enter("operator")
     operator.expects_complaint("422")
     page = operator.page
     operator.go(f"cases/{case.id}")
@@ -31,7 +31,7 @@ def test_on_a_phone_a_refused_form_shows_its_reason_and_leads_to_the_field(peopl
 
 def test_a_refused_page_can_be_reloaded_and_still_receives_live_updates(people, site):
     case = site.stage.case()
-    operator = people("phone").sign_in("operator")
+    operator = people("phone").enter("operator")
     operator.expects_complaint("422")
     page = operator.page
     operator.go(f"cases/{case.id}")
@@ -58,7 +58,7 @@ def claim(site, case):
 
 
 def test_on_a_phone_a_refusal_by_the_rules_is_scrolled_into_view(people, site):
-    operator = people("phone").sign_in("operator")
+    operator = people("phone").enter("operator")
     operator.expects_complaint("status of 4")
     page = operator.page
     operator.go("freezes")
@@ -74,7 +74,7 @@ def test_on_a_phone_a_refusal_by_the_rules_is_scrolled_into_view(people, site):
 
 
 def test_a_refusal_that_is_swapped_in_takes_the_focus(people, site):
-    operator = people("phone").sign_in("operator")
+    operator = people("phone").enter("operator")
     operator.expects_complaint("422")
     page = operator.page
     operator.go("actions")
@@ -89,7 +89,7 @@ FRAGMENT = TALLER_THAN_THE_WINDOW + '<p class="notice" data-refused role="alert"
 
 def test_what_was_typed_is_back_where_it_stood_after_a_session_that_had_ended(people, site):
     case = site.stage.case(amount=99)
-    operator = people().sign_in("operator")
+    operator = people().enter("operator")
     page = operator.page
     operator.go(f"cases/{case.id}")
     way = page.locator("details.way", has_text="Close unresolved")
@@ -113,7 +113,7 @@ def test_what_was_typed_is_back_where_it_stood_after_a_session_that_had_ended(pe
 
 def test_an_approval_page_says_that_its_reader_is_signed_out_and_keeps_the_reason(people, site):
     approval = site.stage.approval(site.stage.propose())
-    reviewer = people().sign_in("reviewer")
+    reviewer = people().enter("reviewer")
     page = reviewer.page
     reviewer.go(f"approvals/{approval.id}")
     page.locator("form[data-confirmed=yes]").wait_for()

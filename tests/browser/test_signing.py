@@ -57,7 +57,7 @@ class Passkey:
 def at_approval(people: Any, site: Any, **options: Any) -> tuple[Any, Any, Any]:
     """A reviewer with a passkey at the page of an approval: the person, the key, the approval."""
     action_id = site.stage.propose()
-    person = people(**options).sign_in("reviewer")
+    person = people(**options).enter("reviewer")
     key = Passkey(person)
     approval = site.stage.approval(action_id)
     person.go(f"approvals/{approval.id}")
@@ -97,7 +97,7 @@ def test_a_passkey_signs_a_vote_on_a_phone(people, site):
 
 def test_a_phone_may_install_the_console(people, site):
     """What Chromium itself says of the manifest and its icons; a window without a memory may install nothing."""
-    person = people("phone").sign_in("reviewer")
+    person = people("phone").enter("reviewer").go()
     browser = person.page.context.new_cdp_session(person.page)
     found = browser.send("Page.getAppManifest")
     assert (found["url"], found["errors"]) == (f"{site.url}/static/console/console.webmanifest", [])
@@ -181,7 +181,7 @@ def test_a_changed_payload_stops_the_vote(people, site, owner_connection):
 def test_a_page_that_differs_from_the_record_cannot_vote(people, site):
     """B34, B36: the digest is taken from what stands on the page, so a page that was altered cannot vote."""
     action_id = site.stage.propose()
-    person = people().sign_in("reviewer")
+    person = people().enter("reviewer")
     Passkey(person)
     approval = site.stage.approval(action_id)
     page = person.page
@@ -261,7 +261,7 @@ def test_a_page_restored_from_the_browser_history_cannot_vote_again(people, site
 
 def test_a_passkey_signs_the_settlement_of_a_case_and_its_confirmation(people, site):
     stage, case = site.stage, site.stage.case(amount=99)
-    first = people().sign_in("operator")
+    first = people().enter("operator")
     Passkey(first, f"operator@{stage.slug}")
     first.go(f"cases/{case.id}")
     way = first.page.locator("details.way", has_text="Close unresolved")
@@ -270,7 +270,7 @@ def test_a_passkey_signs_the_settlement_of_a_case_and_its_confirmation(people, s
     way.get_by_label("Evidence").fill("FIN-204")
     first.page.get_by_role("button", name="Propose: close unresolved").click()
     first.page.get_by_text("A second approver must confirm it.").wait_for()
-    second = people().sign_in("operator", name=f"second@{stage.slug}")
+    second = people().enter("operator", name=f"second@{stage.slug}")
     Passkey(second, f"second@{stage.slug}")
     second.go(f"cases/{case.id}")
     second.page.get_by_role("button", name="Confirm: close unresolved").click()

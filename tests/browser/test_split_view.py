@@ -41,7 +41,7 @@ def decide(page, reason, button):
 @pytest.mark.req("R-UI-23")
 def test_a_reviewer_decides_one_item_after_another_without_leaving_the_inbox(people, site, asked):
     first, second = asked
-    person = people().sign_in("reviewer")
+    person = people().enter("reviewer")
     page, keys = person.page, person.page.keyboard
     open_inbox(person, f"approvals/{first.id}")
     assert focused(page) == "item", "the reader goes on in the item"
@@ -72,7 +72,7 @@ def test_a_reviewer_decides_one_item_after_another_without_leaving_the_inbox(peo
 
 
 def test_a_vote_from_the_side_panel_is_recorded_and_logged_like_one_from_its_own_page(people, site, asked):
-    second, person = asked[1], people().sign_in("reviewer")
+    second, person = asked[1], people().enter("reviewer")
     open_inbox(person, f"approvals/{asked[0].id}")
     person.page.keyboard.press("j")
     form = person.page.locator(f"form[data-vote='{second.id}'][data-confirmed=yes]")
@@ -85,7 +85,7 @@ def test_a_vote_from_the_side_panel_is_recorded_and_logged_like_one_from_its_own
 
 
 def test_a_refused_decision_stays_beside_the_list_with_the_focus_on_its_reason(people, site, asked):
-    person = people().sign_in("reviewer")
+    person = people().enter("reviewer")
     person.expects_complaint("status of 4")
     page = person.page
     open_inbox(person, f"approvals/{asked[0].id}")
@@ -102,7 +102,7 @@ def test_a_refused_decision_stays_beside_the_list_with_the_focus_on_its_reason(p
 
 def test_an_operator_settles_a_case_beside_the_list_and_is_shown_the_next(people, site):
     cases = [site.stage.case(amount=amount) for amount in (99, 98)]
-    person = people().sign_in("operator")
+    person = people().enter("operator")
     page = person.page
     person.go("cases")
     page.locator("tr a.open").last.click()
@@ -123,7 +123,7 @@ def test_an_operator_settles_a_case_beside_the_list_and_is_shown_the_next(people
 
 
 def test_on_a_phone_and_without_javascript_an_item_is_a_page(people, site, asked):
-    page = people("phone").sign_in("reviewer").page
+    page = people("phone").enter("reviewer").go().page
     page.locator("[data-part=waits] a.open").first.click()
     page.wait_for_url(f"**/approvals/{asked[0].id}")
     page.goto(site.page(f"approvals/{asked[0].id}?beside=inbox&item={asked[0].id}"))
@@ -131,7 +131,7 @@ def test_on_a_phone_and_without_javascript_an_item_is_a_page(people, site, asked
     decide(page, "The photo shows the damage.", "Approve refund")
     page.get_by_text("Decision recorded: you approved.").wait_for()
     assert page.url.endswith(f"/approvals/{asked[0].id}")
-    plain = people(java_script_enabled=False).sign_in("reviewer").page
+    plain = people(java_script_enabled=False).enter("reviewer").go().page
     plain.locator("[data-part=waits] a.open").first.click()
     plain.wait_for_url(f"**/approvals/{asked[1].id}")
 
@@ -144,7 +144,7 @@ def test_axe_finds_no_fault_in_the_split_view_in_both_themes(people, site, asked
     site.stage.case(count=2)
     person = people(bypass_csp=True, reduced_motion="reduce")
     person.page.add_init_script(checker)
-    person.sign_in("reviewer", "operator")
+    person.enter("reviewer", "operator")
     open_inbox(person, f"approvals/{asked[0].id}")
     found = []
     for theme in ("light", "dark"):

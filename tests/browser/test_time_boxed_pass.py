@@ -22,7 +22,7 @@ def test_a_reviewer_lets_calls_through_for_a_while_and_an_operator_revokes_it_wi
     with tenancy(site.stage.tenant):
         put_in_force(site.stage.tenant, "approval", POLICY["version"], POLICY)
     first = site.stage.approval(site.stage.propose())
-    reviewer = people(width, reduced_motion="reduce").sign_in("reviewer")
+    reviewer = people(width, reduced_motion="reduce").enter("reviewer")
     reviewer.go(f"approvals/{first.id}")
     page, fold = reviewer.page, reviewer.page.locator("[data-part=time-box]")
     fold.locator("summary").click()
@@ -43,7 +43,7 @@ def test_a_reviewer_lets_calls_through_for_a_while_and_an_operator_revokes_it_wi
     if shots:
         page.screenshot(path=Path(shots) / f"passed-{width}.png", full_page=True)
     reviewer.go(f"approvals/{first.id}")
-    operator = people(width, reduced_motion="reduce").sign_in("operator")
+    operator = people(width, reduced_motion="reduce").enter("operator")
     operator.go("approvals")
     operator.page.get_by_text("pass without a vote until").first.wait_for()
     operator.page.locator(f"#looking-{first.id}:not(:empty)").wait_for()

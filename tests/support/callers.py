@@ -114,14 +114,19 @@ def person_for(tenant: UUID, *roles: str, name: str = "") -> Api:
 
 def signed_in(user: Any) -> Client:
     """The browser of somebody who has come in: with their session, and without what the way through the door costs."""
+    client = new_client()
+    client.cookies[settings.SESSION_COOKIE_NAME] = new_session(user).session_key
+    return client
+
+
+def new_session(user: Any) -> SessionStore:
+    """The session of somebody who signed in with a password some time ago."""
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = "console.accounts.sign_in.sessions.PasswordBackend"
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session.save()
-    client = new_client()
-    client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
-    return client
+    return session
 
 
 def found(slug: str) -> UUID:
