@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -34,12 +35,14 @@ from tests.mcp.house import TENANT, House, opened
 from tests.support.outside import api_server, forge, git_server, package_server, psql_user, terraform_folder
 from tests.support.outside.api_server import ApiServer
 from tests.support.outside.forge import Forge
+from tests.support.outside.forking import agent_forks
 from tests.support.outside.git_server import QUIET, GitServer, commit, git
 from tests.support.outside.package_server import PackageServer, make_sdist
 from tests.support.outside.psql_user import PsqlUser
 from tests.web.actions.test_signed_receipts import outcome
 
-MODULE = [sys.executable, "-I", "-m", "counterfoil.coding_agents"]
+MODULE = "counterfoil.coding_agents"
+WORDS = [sys.executable, "-I", "-m", MODULE]
 DONE = "Done, and confirmed in the system of record."
 
 
@@ -63,9 +66,13 @@ class Desk:
 
     def agents(self, *words: str) -> str:
         """Run `counterfoil-agents`; what it says."""
-        ran = subprocess.run([*MODULE, *words], env=self.environment, capture_output=True, text=True, timeout=120)
+        ran = self.run(*words)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
+
+    def run(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """`counterfoil-agents …` to its end; what loading it costs is not paid each time."""
+        return agent_forks().run_module(MODULE, words, self.environment, given=given, timeout=120)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,15 +101,9 @@ class Desk:
             "tool_input": {"command": command, "description": "Push"},
             "tool_use_id": f"toolu_{self.repository}_{command}",
         } | more
-        ran = subprocess.run(
-            entry["hooks"][0]["command"],
-            shell=True,
-            input=json.dumps(payload),
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        words = shlex.split(entry["hooks"][0]["command"])
+        assert words[: len(WORDS)] == WORDS
+        ran = self.run(*words[len(WORDS) :], given=json.dumps(payload))
         assert (ran.returncode, ran.stderr) == (0, "")
         return json.loads(ran.stdout)["hookSpecificOutput"] if ran.stdout else {}
 
@@ -642,8 +643,9 @@ def test_a_hook_killed_while_it_waits_leaves_the_request_for_the_same_command(de
     command = "git push --force origin HEAD:main"
     commit(desk.work, "another history", "--amend")
     payload = json.dumps({"cwd": str(desk.work), "session_id": "s"} | CLIENT_CALLS[client]).replace("@", command)
-    words = [*MODULE, "hook", client]
-    with subprocess.Popen(words, env=other.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waits:
+    with subprocess.Popen(
+        [*WORDS, "hook", client], env=other.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as waits:
         assert waits.stdin
         waits.stdin.write(payload.encode())
         waits.stdin.close()
@@ -653,7 +655,7 @@ def test_a_hook_killed_while_it_waits_leaves_the_request_for_the_same_command(de
         waits.kill()
     action_id = desk.newest()["action_id"]
     desk.house.approve()
-    ran = subprocess.run(words, env=other.environment, input=payload, capture_output=True, text=True, timeout=60)
+    ran = other.run("hook", client, given=payload)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "deny" not in ran.stdout
     assert (desk.newest()["action_id"], desk.house.state(action_id)) == (action_id, "EXECUTING")
