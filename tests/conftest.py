@@ -24,6 +24,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -64,15 +65,16 @@ collect_ignore = [folder for name, folders in NEEDS.items() if find_spec(name) i
 # What shares an installation, a browser with its web process, or a tenant after a whole day, is done by one worker. The
 # journeys share the shop, too: what one of them locks there holds up the others' executors.
 SHARED = (
-    "tests/journeys/test_(happy_path|kills|traces|cases|guarding|offline|release|standing_approval|worker_connections|queues|demo)",
+    r"tests/journeys/test_(?!up\.py|drills\.py)",
     "tests/browser/",
+    "tests/client/gateway/",
     "tests/web/edge/test_(every_address|odd_values|openapi).py",
 )
 # What waits for other processes, and what computes; longest first. They are mixed, so that the processors are busy
 # while some wait. The rules, which need no server and take seconds a module, fill what is left, so that no worker is
 # left alone with something long at the end.
-WAITING = ("journeys", "browser", "mcp", "db", "client", "peers")
-COMPUTING = ("web",)
+WAITING = ("journeys/", "browser/", "client/gateway/", "mcp/", "db/", "client/", "peers/")
+COMPUTING = ("web/",)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -90,12 +92,11 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever order chance has given the modules."""
-    modules = {item.path: item.path.relative_to(Path(__file__).parent).parts[0] for item in items}
+    modules = {item.path: item.path.relative_to(Path(__file__).parent).as_posix() for item in items}
     places = dict.fromkeys(modules, 1.0)
     for folders in (WAITING, COMPUTING):
-        kind = sorted(
-            (path for path in modules if modules[path] in folders), key=lambda path: folders.index(modules[path])
-        )
+        kinds = [[path for path in modules if modules[path].startswith(folder)] for folder in folders]
+        kind = list(dict.fromkeys(chain.from_iterable(kinds)))
         places |= {path: number / len(kind) for number, path in enumerate(kind)}
     items.sort(key=lambda item: places[item.path])
 

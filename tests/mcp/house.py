@@ -31,6 +31,7 @@ class House:
     def __init__(self, stack: Stack, known: dict[str, Any], folder: Path) -> None:
         self.stack = stack
         self.known = known
+        self.tenant = str(known["tenant"]["slug"])
         self.root = folder / "files"
         self.operator = self.caller()
         self.operator.http.headers["Authorization"] = f"Bearer {known['keys']['oper']}"
@@ -47,11 +48,16 @@ class House:
 
     def system(self, name: str, root: Path) -> None:
         # What the console reads a system with is a file beside its keys; a folder of its own needs no secret.
-        place = Path(self.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(place / f"{name}.json", json.dumps({"root": str(root)}))
+        write_private(self.credentials / f"{name}.json", json.dumps({"root": str(root)}))
         body = {"name": name, "pattern": "filesystems", "settings": {"root": str(root)}}
         assert self.operator.post("/systems", body).status_code == 201
+
+    @property
+    def credentials(self) -> Path:
+        """The folder of what the console reads this tenant's systems with."""
+        place = Path(self.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / self.tenant
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return place
 
     def bench(self, folder: Path, server: str, words: list[str], *, cwd: Path | None = None) -> Bench:
         """A gateway before a server of this name, with an executor of its own."""
@@ -112,19 +118,32 @@ class House:
 
 @contextmanager
 def opened(run: Run, folder: Path) -> Iterator[House]:
+    with console(run, folder) as stack, founded(stack, folder, TENANT) as house:
+        yield house
+
+
+@contextmanager
+def console(run: Run, folder: Path) -> Iterator[Stack]:
+    """A console with its processes, and no tenant yet."""
     with new_database(run) as database:
         # Other workers of the run have a tenant of the same name, with credentials of the same names.
         database.environment["COUNTERFOIL_SECRETS_DIR"] = str(copy_secrets(run, folder / "secrets"))
         with new_stack(run, folder, database) as stack:
-            words = ["bootstrap", "--tenant", TENANT, "--messages", "pass", "--also", "compliance", "--json"]
-            answer = forks().run(["manage.py", *words], stack.environment)
-            assert answer.returncode == 0, answer.stderr
             stack.start("web", "worker", "beat")
-            house = House(stack, json.loads(answer.stdout), folder)
-            try:
-                yield house
-            finally:
-                house.close()
+            yield stack
+
+
+@contextmanager
+def founded(stack: Stack, folder: Path, tenant: str) -> Iterator[House]:
+    """A new tenant of a console."""
+    words = ["bootstrap", "--tenant", tenant, "--messages", "pass", "--also", "compliance", "--json"]
+    answer = forks().run(["manage.py", *words], stack.environment)
+    assert answer.returncode == 0, answer.stderr
+    house = House(stack, json.loads(answer.stdout), folder)
+    try:
+        yield house
+    finally:
+        house.close()
 
 
 def edit(bench: Bench, name: str, **changes: Any) -> None:

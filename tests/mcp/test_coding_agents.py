@@ -31,7 +31,7 @@ from counterfoil.coding_agents.hooks import Hook, HookSettings, read_call
 from counterfoil.connection import Connection
 from counterfoil.executor import Executor
 from ledger.key_files import write_private
-from tests.mcp.house import TENANT, House, opened
+from tests.mcp.house import House, opened
 from tests.support.outside import api_server, forge, git_server, package_server, psql_user, terraform_folder
 from tests.support.outside.api_server import ApiServer
 from tests.support.outside.forge import Forge
@@ -173,8 +173,7 @@ def machine(template, run, root) -> Iterator[Desk]:
         opened(run, root / "house") as house,
     ):
         desk = Desk(house, server, root / "home", index, psql, cluster, states, pulls)
-        secrets = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
-        secrets.mkdir(parents=True, exist_ok=True, mode=0o700)
+        secrets = house.credentials
         write_private(secrets / "git.json", json.dumps({"url": server.url}))
         write_private(secrets / "packages.json", json.dumps({"url": index.simple}))
         for name, url in (("git", server.url), ("packages", index.simple)):

@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 from console.local.processes import wait_until
 from ledger.key_files import write_private
 from tests.client.gateway.conftest import LONG_S, Gateway
-from tests.mcp.house import TENANT, House
+from tests.mcp.house import House
 from tests.support.outside import git_server
 from tests.support.outside.api_objects import Api
 from tests.support.outside.authorities import DAY
@@ -124,9 +124,7 @@ class Cluster:
 @contextmanager
 def gated(house: House, api: Api, folder: Path) -> Iterator[Cluster]:
     """A gateway before this API server; the console reads the same one back."""
-    place = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(place / "kubernetes.json", json.dumps({"url": api.url, "token": api.token}))
+    write_private(house.credentials / "kubernetes.json", json.dumps({"url": api.url, "token": api.token}))
     settings = {"url": api.url} | ({"ca_file": api.ca_file} if api.ca_file else {})
     body = {"name": "kubernetes", "pattern": "kubernetes", "settings": settings}
     assert house.operator.post("/systems", body).status_code == 201
@@ -166,7 +164,7 @@ class Journeys:
         waits = shop.kubectl("create", "--validate=false", "-f", "-", told=manifest)
         assert waits.returncode == 1
         assert "Error from server (Forbidden)" in waits.stderr
-        place = f"{shop.house.stack.url}/t/attic/approvals/"
+        place = f"{shop.house.stack.url}/t/{shop.house.tenant}/approvals/"
         assert f"Counterfoil: waits for approval, send it again later: {place}" in waits.stderr
         assert shop.api.find(f"{MAPS}/prices") is None
         one = shop.newest_request("prices")

@@ -22,8 +22,9 @@ from counterfoil.gateway.held import HeldRequest, read_held
 from counterfoil.gateway.sealing import HeldKeys
 from ledger.key_files import write_private
 from tests.client.gateway import killing
+from tests.conftest import Stack
 from tests.mcp.conftest import toml
-from tests.mcp.house import TENANT, House, opened
+from tests.mcp.house import House, console, founded
 from tests.support.outside import git_server
 from tests.support.outside.forking import ForkedProcess, gateway_forks
 from tests.support.outside.git_server import QUIET, GitServer
@@ -59,7 +60,7 @@ class Gateway:
             "gateway": {
                 "listen": f"127.0.0.1:{self.port}",
                 "state": str(self.state),
-                "pages": f"{self.house.stack.url}/t/{TENANT}",
+                "pages": f"{self.house.stack.url}/t/{self.house.tenant}",
                 "agents_run_as": "nobody",
                 "hold_s": 0.5,
                 "beat_s": 0.3,
@@ -177,9 +178,17 @@ class Clone:
         return git_server.commit(self.folder, text, *words)
 
 
+@pytest.fixture(scope="package")
+def started_console(template, run, tmp_path_factory) -> Iterator[Stack]:
+    with console(run, tmp_path_factory.mktemp("console")) as stack:
+        yield stack
+
+
 @pytest.fixture(scope="module")
-def house(template, run, tmp_path_factory) -> Iterator[House]:
-    with opened(run, tmp_path_factory.mktemp("house")) as found:
+def house(started_console, tmp_path_factory, request) -> Iterator[House]:
+    """A tenant of this module's own."""
+    name = request.module.__name__.rpartition(".test_")[2].replace("_", "-")
+    with founded(started_console, tmp_path_factory.mktemp("house"), name) as found:
         yield found
 
 
@@ -187,10 +196,10 @@ def house(template, run, tmp_path_factory) -> Iterator[House]:
 def host(house, tmp_path_factory) -> Iterator[GitServer]:
     """The real host: git's own backend behind a password, which the console may read as the system `git`."""
     with git_server.served(tmp_path_factory.mktemp("served"), credential=CREDENTIAL) as server:
-        folder = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         user, _, password = CREDENTIAL.partition(":")
-        write_private(folder / "git.json", json.dumps({"user": user, "password": password, "url": server.url}))
+        write_private(
+            house.credentials / "git.json", json.dumps({"user": user, "password": password, "url": server.url})
+        )
         body = {"name": "git", "pattern": "git", "settings": {"url": server.url}}
         assert house.operator.post("/systems", body).status_code == 201
         yield server
@@ -247,9 +256,7 @@ def new_repository(host: GitServer) -> None:
 
 def register_system(house: House, name: str, credential: Mapping[str, str], *, pattern: str = "") -> None:
     """Let the console read a system; its pattern has its name, if none is given."""
-    folder = Path(house.stack.environment["COUNTERFOIL_SECRETS_DIR"]) / "systems" / TENANT
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(folder / f"{name}.json", json.dumps(credential))
+    write_private(house.credentials / f"{name}.json", json.dumps(credential))
     body = {"name": name, "pattern": pattern or name, "settings": {"url": credential["url"]}}
     assert house.operator.post("/systems", body).status_code == 201
 

@@ -30,7 +30,7 @@ def test_a_forced_push_is_held_approved_forwarded_once_and_read_back(gateway, cl
     before = host.ref(REPOSITORY, MAIN)
     new = clone.commit("another history", "--amend")
     held = clone.push("--force", "origin", "HEAD:main")
-    place = f"{house.stack.url}/t/attic/approvals/"
+    place = f"{house.stack.url}/t/{house.tenant}/approvals/"
     assert held.returncode == 1
     assert f"remote: Counterfoil: this request waits for approval: {place}" in held.stderr
     refused = "! [remote rejected] HEAD -> main (waits for approval, push again later: "

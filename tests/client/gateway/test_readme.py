@@ -17,7 +17,6 @@ from console.local.servers import free_port
 from ledger.key_files import write_private
 from tests.client.gateway.conftest import CREDENTIAL, LONG_S, REPOSITORY, new_repository
 from tests.mcp.conftest import toml
-from tests.mcp.house import TENANT
 from tests.support.outside import git_server
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,7 +42,7 @@ def place(house, host, tmp_path):
     settings = tomllib.loads(block_after("docs/gateway.md", "`/etc/counterfoil/gateway.toml`", "toml"))
     settings["console"] |= {"url": house.stack.url, "agent_key_file": str(tmp_path / "agent")}
     settings["console"]["executor_key_file"] = str(tmp_path / "executor")
-    settings["gateway"] |= {"state": str(tmp_path / "state"), "pages": f"{house.stack.url}/t/{TENANT}"}
+    settings["gateway"] |= {"state": str(tmp_path / "state"), "pages": f"{house.stack.url}/t/{house.tenant}"}
     settings["gateway"] |= {"agents_run_as": "nobody", "listen": f"127.0.0.1:{port}", "hold_s": 1}
     settings["hosts"]["forge"] |= {"url": host.url, "credential_file": str(tmp_path / "forge")}
     parts = {name: settings.pop(name) for name in ("console", "gateway")}

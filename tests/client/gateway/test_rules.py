@@ -100,7 +100,7 @@ def merges(forge):
 def test_a_merge_waits_with_409_is_sent_once_after_approval_and_a_rejected_one_is_403(gateway, forge, house):
     waits = request(gateway, "PUT", f"github/{MERGE}", {"sha": forge.head, "merge_method": "squash"})
     assert waits.status_code == 409
-    place = f"{house.stack.url}/t/attic/approvals/"
+    place = f"{house.stack.url}/t/{house.tenant}/approvals/"
     assert waits.json()["message"].startswith(f"Counterfoil: waits for approval, send it again later: {place}")
     assert merges(forge) == []
     house.approve()
