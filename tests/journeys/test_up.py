@@ -33,6 +33,7 @@ class Up:
         self.var = var
         self.port = port
         self.process: subprocess.Popen[str] | None = None
+        self.said = ""
 
     def environment(self, **extra: str) -> dict[str, str]:
         ours = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "BROKER_URL", "DJANGO_SETTINGS_MODULE", *OTHER_ROLES)
@@ -57,7 +58,8 @@ class Up:
         for line in self.process.stdout or ():
             said.append(line)
             if "Ctrl-C stops everything" in line:
-                return "".join(said)
+                self.said = "".join(said)
+                return self.said
         raise AssertionError("".join(said))
 
     def refused(self, *options: str, **extra: str) -> tuple[int, str]:
@@ -113,14 +115,6 @@ def lasting(run) -> Iterator[Up]:
 
 
 @pytest.fixture
-def lasting_up(lasting) -> Up:
-    """It does not run, whatever an earlier test left."""
-    if lasting.process is not None:
-        lasting.end(signal.SIGTERM)
-    return lasting
-
-
-@pytest.fixture
 def running_up(lasting) -> Up:
     """It runs, since this test or an earlier one."""
     if lasting.process is None:
@@ -128,8 +122,8 @@ def running_up(lasting) -> Up:
     return lasting
 
 
-def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
-    up, first = lasting_up, lasting_up.start()
+def test_make_up_starts_survives_kills_and_ends_cleanly(running_up):
+    up, first = running_up, running_up.said
     assert f"http://localhost:{up.port}" in first
     assert up.answers()
     collected = (up.var / "static" / "staticfiles.json").stat().st_mtime_ns
@@ -153,6 +147,8 @@ def test_make_up_starts_survives_a_kill_and_ends_cleanly(lasting_up):
     assert up.answers()
     # Static files are collected at the first start only.
     assert (up.var / "static" / "staticfiles.json").stat().st_mtime_ns == collected
+    if sys.platform == "linux":
+        _goes_on_without_its_forker(up)
     children = up.children()
     assert up.end(signal.SIGINT) == 0
     assert all(has_ended(process) for process in children.values())
@@ -270,9 +266,8 @@ def _roles(up: Up, name: str) -> set[str]:
     return {role for (role,) in found}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux alone")
-def test_web_worker_and_background_are_forked_and_one_whose_forker_is_gone_is_started(running_up):
-    up = running_up
+def _goes_on_without_its_forker(up: Up) -> None:
+    """Web, worker and background are forked, on Linux alone; one whose forker is gone is started."""
     children = up.children()
     [forker] = {children[name].ppid() for name in ("web", "worker", "background")}
     assert forker != up.process.pid
@@ -284,8 +279,6 @@ def test_web_worker_and_background_are_forked_and_one_whose_forker_is_gone_is_st
     assert up.children()["web"].ppid() == up.process.pid
     kept = up.children()
     assert (kept["worker"], kept["background"]) == (children["worker"], children["background"])
-    assert up.end(signal.SIGINT) == 0
-    assert all(has_ended(process) for process in kept.values())
 
 
 def test_a_busy_port_is_reported_in_one_sentence(up, broker):
