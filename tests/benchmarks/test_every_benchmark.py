@@ -14,8 +14,6 @@ from console.local.installation import ROOT
 
 # What a benchmark measures against is installed by `make bench` alone.
 PEERS = {"ledger": "auditlog", "approvals": "dbos"}
-# What the bounded suite has time for; it goes through the stand, the writers and the table as all of them do.
-BRIEF = "append"
 
 
 def run(name: str) -> None:
@@ -34,12 +32,8 @@ def run(name: str) -> None:
     assert "| figure | ratio" in ran.stdout
 
 
-def test_the_brief_benchmark_passes():
-    run(BRIEF)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in {BRIEF, *PEERS}])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in PEERS])
 def test_a_benchmark_passes(name: str):
     run(name)
 

@@ -26,6 +26,8 @@ WIDTHS = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "he
 # A page that is left ends the request that it was making, and htmx says so. Of one that failed the browser itself says
 # that it failed to load.
 ABORTED = ("htmx:afterRequest", "htmx:sendAbort", "htmx:sendError")
+# For what is quick to show at a desk alone: tests/browser/test_decisions.py decides on a phone, too.
+PHONE_IS_LONG = pytest.mark.parametrize("width", ["desktop", pytest.param("phone", marks=pytest.mark.long)])
 SIZES = {"wide": (1440, 900), "tablet": (820, 1180), "phone": (390, 844)}
 
 

@@ -13,6 +13,7 @@ from ledger.actions.queries import actions
 from ledger.db import tenancy
 from reviews import queries
 from reviews import tasks as after
+from tests.browser.conftest import PHONE_IS_LONG
 from tests.support import scenes
 from tests.support.scenes import PASSWORD, set_up
 
@@ -35,6 +36,7 @@ def propose_correction(page):
     page.get_by_text("A correction is under way.").first.wait_for()
 
 
+@PHONE_IS_LONG
 @pytest.mark.parametrize("width", ["desktop", "phone"])
 def test_a_duplicate_refund_is_corrected_from_its_case(people, site, width, monkeypatch):
     stage = site.stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import acknowledge_unread
+from tests.browser.conftest import PHONE_IS_LONG, acknowledge_unread
 from tests.support.scenes import PASSWORD
 
 
@@ -62,6 +62,7 @@ def test_a_refused_decision_is_no_change_of_the_page_and_can_be_made_again(peopl
     assert site.stage.approval(action_id).state == "APPROVED"
 
 
+@PHONE_IS_LONG
 def test_a_reviewer_rejects_with_a_reason(site, reviewer):
     action_id = site.stage.propose()
     page = reviewer.page
@@ -74,6 +75,7 @@ def test_a_reviewer_rejects_with_a_reason(site, reviewer):
     assert site.stage.state(action_id) == "FAILED"
 
 
+@PHONE_IS_LONG
 @pytest.mark.req("R-UI-08")
 def test_two_operators_settle_a_case(people, site, operator, width):
     case = site.stage.case(amount=99)
@@ -130,6 +132,7 @@ def test_everything_but_live_updates_works_without_scripts(people, site):
     assert person.page.locator("a.open").count() == 1
 
 
+@PHONE_IS_LONG
 def test_a_reviewer_edits_an_amount_and_sees_the_difference_in_money_while_typing(people, site, width):
     action_id = site.stage.propose()
     waiting = site.stage.approval(action_id)

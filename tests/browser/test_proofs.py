@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.browser.conftest import PHONE_IS_LONG
 from tests.support.seals import seal_up
 
 STEPS = "[data-part=place] [data-proof-steps] li"
@@ -24,6 +25,7 @@ def steps(page, outcome):
     return [(each.get_attribute("data-outcome"), each.inner_text()) for each in page.locator(STEPS).all()]
 
 
+@PHONE_IS_LONG
 @pytest.mark.req("R-UI-13", "R-LE-02")
 def test_the_browser_verifies_the_proof_of_an_action(people, site, sealed, width):
     page = people(width).enter("reviewer").page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import acknowledge_unread
+from tests.browser.conftest import PHONE_IS_LONG, acknowledge_unread
 from tests.support.scenes import PASSWORD
 
 
@@ -91,6 +91,7 @@ def test_a_filter_is_kept_in_the_address_and_in_a_saved_view(people, site, asked
     page.wait_for_url("**/approvals?risk=HIGH")
 
 
+@PHONE_IS_LONG
 def test_a_question_to_the_agent_is_asked_and_shown(people, site, asked, width):
     person = people(width).enter("reviewer")
     person.go(f"approvals/{asked[0].id}")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ledger.db import tenancy
+from tests.browser.conftest import PHONE_IS_LONG
 from tests.browser.test_layout import FAULTS
 from tests.support.callers import put_in_force
 from tests.support.scenes import PASSWORD
@@ -16,6 +17,7 @@ POLICY = {
 }
 
 
+@PHONE_IS_LONG
 def test_a_reviewer_lets_calls_through_for_a_while_and_an_operator_revokes_it_with_one_click(
     people, site, width, broker
 ):

@@ -57,7 +57,7 @@ def refusals(shop: Workshop, order: dict[str, Any]) -> list[str]:
 # Once
 
 
-@pytest.mark.parametrize("many", [12, 100])
+@pytest.mark.parametrize("many", [12, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.req("R-AP-07", "R-EX-12")
 def test_exactly_one_of_many_concurrent_redemptions_succeeds(shop: Workshop, threads: ThreadPoolExecutor, many: int):
     """B9, and the last use of B15: every grant has one use; each presenter has a connection and a proof of its own."""
