@@ -22,7 +22,7 @@ from counterfoil.coding_agents.onboarding import default_places
 from counterfoil.gateway.authority import Authority
 from tests.client.coding_agents.gated import listing, make_home, run
 from tests.peers.support.environment import debian_program
-from tests.support.outside import git_server, npm_server, package_server, ssh_server
+from tests.support.outside import git_server, package_server, ssh_server
 
 CREDENTIAL = "real:s3cret-of-the-host"
 
@@ -163,19 +163,6 @@ def test_an_empty_upload_to_a_real_index_tells_whether_it_takes_the_password(hom
             ((way, (found, _)),) = tried(pypi).items()
             assert (way, found) == (f"an empty upload to {index.url} with [index] of ~/.pypirc", state)
         assert list(index.files.glob("*.tar.gz")) == []
-
-
-def test_npm_says_itself_whether_a_real_registry_knows_it(home, tmp_path):
-    with npm_server.served(tmp_path) as registry:
-        npm = host_of(registry.url, "npm")
-        way = f"npm at {registry.url}"
-        token = registry.add_user("ada", "word-of-ada")
-        (home / ".npmrc").write_text(f"{registry.url.partition(':')[2]}/:_authToken={token}\n")
-        assert tried(npm) == {way: ("OPEN", "npm is signed in as ada")}
-        (home / ".npmrc").write_text(f"{registry.url.partition(':')[2]}/:_authToken=old\n")
-        # This registry program answers anybody, and names nobody.
-        ((_, (state, why)),) = tried(npm).items()
-        assert (state, why) == ("not known", "npm has no credential for it; the host answered with 200")
 
 
 @contextmanager

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from console.local.processes import wait_until
+from counterfoil.coding_agents.behind_gateway import GatedHost
+from counterfoil.coding_agents.onboarding import default_places
+from counterfoil.coding_agents.other_ways import try_ways
 from counterfoil.gateway.credentials import new_token
+from tests.client.coding_agents.gated import make_home
 from tests.client.gateway.conftest import DONE, LONG_S, new_gateway, read_outcome, register_system
 from tests.support.outside import npm_server
 from tests.support.outside.git_server import GitServer
@@ -124,3 +129,20 @@ def test_what_is_removed_is_read_before_and_afterwards_and_only_then_called_done
     assert list(registry.document(removed)["versions"]) == ["1.0.0"]
     if sum(each.agent == "remover" for each in gateway.held) > 1:
         house.decide("reject", "The file may stay.")
+
+
+def test_npm_says_itself_whether_a_real_registry_knows_it(registry, tmp_path, monkeypatch):
+    home = make_home(tmp_path, monkeypatch)
+    npm = GatedHost(name="host", url=registry.url, reads="npm", at="http://127.0.0.1:9/host")
+    way, place = f"npm at {registry.url}", registry.url.partition(":")[2]
+
+    def tried():
+        return {each.way: (str(each.state), each.why) for each in try_ways(npm, default_places(), Path.cwd())}
+
+    token = registry.add_user("ada", "word-of-ada")
+    (home / ".npmrc").write_text(f"{place}/:_authToken={token}\n")
+    assert tried() == {way: ("OPEN", "npm is signed in as ada")}
+    (home / ".npmrc").write_text(f"{place}/:_authToken=old\n")
+    # This registry program answers anybody, and names nobody.
+    ((_, (state, why)),) = tried().items()
+    assert (state, why) == ("not known", "npm has no credential for it; the host answered with 200")
