@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -17,7 +18,7 @@ from console.calls import context as calls_context
 from console.claims.lists import count_recent_claims
 from console.edge.http import TenantRequest, in_tenant
 from console.home.first_tool import first_tool_guide
-from console.home.headline import describe_standing
+from console.home.headline import HomeFacts, describe_home, describe_standing
 from console.home.inbox import MOST, SETTLED, AwaitedDecision, group_like_items, inbox_items
 from console.home.split_view import split_view_of
 from console.metrics import queries as metrics
@@ -45,11 +46,16 @@ SOON = timedelta(hours=1)
 @in_tenant()
 def page(request: TenantRequest) -> HttpResponse:
     items = inbox_items(request.tenant, request.caller, at=request.as_of)
-    figures, systems = _figures(request), _systems(request)
+    figures, systems, warnings = _figures(request), _systems(request), _warnings(request)
     context = {
         "here": "home",
         "guide": first_tool_guide(request),
-        "standing": _standing(request, figures, systems, items),
+        "standing": describe_home(
+            _standing(request, figures, systems, warnings),
+            mine=Counter(each.kind for each in items),
+            is_cut_off=len(items) >= MOST,
+            stake=_stake(request.tenant.id, items),
+        ),
         "figures": [each for each in figures if each["count"]],
         "claims": count_recent_claims(request),
         "day": last_day(request.tenant, at=request.as_of),
@@ -58,13 +64,8 @@ def page(request: TenantRequest) -> HttpResponse:
         "systems": systems,
         "refused": _refused_rows(request),
         "settled": _settled_rows(request),
-        "undelivered": _count_undelivered(request),
-        "stranded": approvals_queries.stranded_approvals(request.tenant.id, limit=MOST_ROWS),
-        "flagged": [
-            {"agent": each, "flags": calls_context.flag_rows(each)}
-            for each in agents_queries.flagged_agents(request.tenant.id, limit=MOST_ROWS)
-        ],
         "may_lift": bool({"operator", "administrator"} & request.caller.roles),
+        **warnings,
     }
     return render(request, "home/_page.html" if request.htmx else "home/page.html", context)
 
@@ -85,26 +86,39 @@ def _count_undelivered(request: TenantRequest) -> int:
 
 
 def present_standing(request: TenantRequest) -> str:
-    """The sentence of Home, for a page that begins with what is wrong now."""
-    items = inbox_items(request.tenant, request.caller, at=request.as_of)
-    return _standing(request, _figures(request), _systems(request), items)
+    """The present problems, for a page that begins with what is wrong now."""
+    return describe_standing(_standing(request, _figures(request), _systems(request), _warnings(request)))
 
 
 def _standing(
     request: TenantRequest,
     figures: list[dict[str, Any]],
     systems: list[dict[str, Any]],
-    items: list[AwaitedDecision],
-) -> str:
+    warnings: dict[str, Any],
+) -> HomeFacts:
     counted = {each["word"]: each["count"] for each in figures}
-    return describe_standing(
+    return HomeFacts(
+        requests=counted["Waiting for approval"],
         cases=counted["Open cases"],
         incidents=counted["Open incidents"],
         unknown=counted["Unknown"],
         alerts=counted["Alerts"],
         failing=[each["name"] for each in systems if each["away"]],
-        stake=_stake(request.tenant.id, items),
+        stranded=len(warnings["stranded"]),
+        flagged=len(warnings["flagged"]),
+        undelivered=warnings["undelivered"],
     )
+
+
+def _warnings(request: TenantRequest) -> dict[str, Any]:
+    return {
+        "undelivered": _count_undelivered(request),
+        "stranded": approvals_queries.stranded_approvals(request.tenant.id, limit=MOST_ROWS),
+        "flagged": [
+            {"agent": each, "flags": calls_context.flag_rows(each)}
+            for each in agents_queries.flagged_agents(request.tenant.id, limit=MOST_ROWS)
+        ],
+    }
 
 
 def _stake(tenant: UUID, items: list[AwaitedDecision]) -> str:

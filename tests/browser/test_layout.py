@@ -76,7 +76,7 @@ SEEN = """() => {
 
 # The sentence on the first screen of a page, at a desk and on a phone: the answer to what the page is opened for.
 ANSWERS = {
-    "home": r"cases? and [0-9]+ incidents? need a person",
+    "home": r"cases? and [0-9]+ incidents? wait for you",
     "approvals": r"[0-9]+ requests? waits? for approval\.",
     "approval": r"Approval required: irreversible; no tool undoes it\.",
     "approval-edit": r"The edited request gets its own",

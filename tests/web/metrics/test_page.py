@@ -288,4 +288,4 @@ def test_the_page_begins_with_what_is_wrong_now(stage):
     assert quiet in spoken(operator.page("metrics/"))
     stage.case(amount=1)
     assert "Now: 1 case needs a person." in spoken(operator.page("metrics/"))
-    assert "1 case needs a person." in spoken(operator.page())
+    assert "1 case waits for you." in spoken(operator.page())

@@ -12,7 +12,8 @@ from tests.support.browser_users import visitor, words
 
 def test_an_empty_home_shows_what_it_does_not_know(stage):
     said = words(visitor(stage, "reviewer", "operator").page())
-    assert "Nothing is wrong on record: no open case or incident, no unknown outcome, no alert." in said
+    quiet = "Nothing waits for you. Nothing is wrong on record: no open case or incident, no unknown outcome, no alert."
+    assert quiet in said
     assert "Last 24 hours not counted yet" in said
     assert "no action was executed" not in said
     assert "Waiting for approval" not in said
@@ -33,7 +34,8 @@ def test_the_figures_link_to_their_lists(stage):
     page = visitor(stage, "operator").page()
     said = words(page)
     for part in (
-        "1 case needs a person.",
+        "1 case waits for you.",
+        "1 request waits for approval.",
         "Waiting for approval 1 oldest",
         "Open cases 1 oldest",
         "Needs review 1 oldest",
@@ -68,6 +70,12 @@ def test_the_waiting_items_depend_on_the_role(stage):
     assert f"/t/orchid/cases/{case.id}" not in reviewer
     assert f"/t/orchid/cases/{case.id}" in operator
     assert f"/t/orchid/approvals/{approval.id}" not in operator
+    assert "1 approval waits for you. 1 case needs a person." in words(reviewer)
+    assert "1 case waits for you." in words(operator)
+    assert "1 request waits for approval." in words(operator)
+    assert "Nothing waits for you. 1 request waits for approval; 1 case needs a person." in words(
+        visitor(stage, "compliance").page()
+    )
 
 
 @pytest.mark.req("R-UI-15")
