@@ -71,7 +71,7 @@ CONTRACTS: Final = ListPage(
             lambda row: path.system if (path := row["contract"].verification) else "attestation only",
         ),
         Column("findings", "Findings", lambda row: row["findings"], "num"),
-        Column("digest", "Digest", lambda row: row["row"].digest),
+        Column("digest", "Digest", lambda row: row["row"].digest, "roomy"),
         sortable("registered_at", "Registered", lambda row: row["row"].registered_at, "num"),
         Column("id", "Id", lambda row: row["row"].id, is_usual=False),
     ),

@@ -1,4 +1,4 @@
-"""Every page at three sizes in two themes: nothing is covered, cut off or wider than the screen, and the first screen
+"""Every page at four sizes in two themes: nothing is covered, cut off or wider than the screen, and the first screen
 contains the sentence that answers the page's question.
 
 With `COUNTERFOIL_CONTACT_SHEET=folder` the long suite writes a sheet of all pages for each size and theme.
@@ -16,7 +16,7 @@ import pytest
 from tests.browser.test_accessible import paths  # noqa: F401
 from tests.support.admissions import ROLES
 
-SCREENS = {"desktop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
+SCREENS = {"desktop": (1440, 900), "tablet": (1024, 768), "portrait": (820, 1180), "phone": (390, 844)}
 THEMES = ("light", "dark")
 FAULTS = """() => {
   const faults = [], wide = document.documentElement.clientWidth;
@@ -42,6 +42,9 @@ FAULTS = """() => {
       const box = range.getBoundingClientRect();
       if (box.width && (box.right > wide + 1 || box.left < -1)) faults.push(`leaves the screen: ${name(one)}`);
     }
+  }
+  for (const one of document.querySelectorAll(".panel:has(> .table)")) {
+    if (one.scrollWidth > one.clientWidth + 1) faults.push(`a table is wider than its frame: ${name(one)}`);
   }
   const drawn = document.createElement("canvas").getContext("2d");
   for (const one of document.querySelectorAll("input[placeholder]")) {
