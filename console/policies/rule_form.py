@@ -74,7 +74,8 @@ class EntryForm(forms.Form):
         arguments: Mapping[str, str],
         initial: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(data, initial=dict(initial or {}))
+        # It stands folded in the form of the draft: a browser would refuse to send that without naming this field.
+        super().__init__(data, initial=dict(initial or {}), use_required_attribute=False)
         self.arguments = arguments
         told = [(name, f"{words} ({name})") for name, words in FIELDS.items()]
         told += [(name, f"the argument {name.removeprefix('args.')}") for name in sorted(arguments)]

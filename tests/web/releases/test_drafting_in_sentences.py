@@ -42,6 +42,14 @@ def picked(**changes: Any) -> dict[str, Any]:
     return {f"rule-{name}": value for name, value in (fields | changes).items()}
 
 
+@pytest.mark.parametrize("kind", ["approval", "autonomy"])
+def test_the_folded_form_of_a_rule_does_not_keep_a_browser_from_sending_the_draft(shop: Workshop, kind: str):
+    page = visitor(shop).page(f"releases/draft?kind={kind}")
+    (name,) = re.findall(r'<input[^>]* name="rule-name"[^>]*>', page)
+    assert "required" not in name
+    assert re.search(r'<input[^>]* name="version"[^>]* required', page)
+
+
 def test_a_picked_rule_is_written_into_the_document_and_read_back_into_the_same_form(shop: Workshop):
     ada = visitor(shop)
     more = {"field1": "target.kind", "comparison1": "==", "value1": 'or"der', "group": "finance", "count": "2"}
