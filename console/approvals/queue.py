@@ -54,6 +54,7 @@ class QueueCard:
     stopped: str
     passed: str
     may_batch: bool
+    batch_most: int
     may_claim: bool
 
 
@@ -91,7 +92,8 @@ def _card(
     request: TenantRequest, approval: Approval, action: Action, payload: dict[str, Any], *, why_not: str, **said: str
 ) -> QueueCard:
     icon, word = labels.approval_label(approval, action)
-    waits = approval.state == "REQUESTED"
+    waits, item = approval.state == "REQUESTED", batch_votes.batch_item(approval, action)
+    claim = active_claim(approval, at=request.as_of)
     return QueueCard(
         id=approval.id,
         row=approval,
@@ -104,8 +106,11 @@ def _card(
         risk=labels.RISKS.get(approval.risk, ""),
         standing=why_not or "You can decide.",
         stopped=_pause_text(approval),
-        may_batch=waits and not why_not and not batches.exclusion_reason(batch_votes.batch_item(approval, action)),
-        may_claim=waits and bool(request.caller.roles & {"reviewer", "operator"}),
+        may_batch=waits and not why_not and not batches.exclusion_reason(item),
+        batch_most=min(item.most, batches.MOST),
+        may_claim=waits
+        and bool(request.caller.roles & {"reviewer", "operator"})
+        and (claim is None or claim.by != request.caller.actor.id),
         **said,
     )
 

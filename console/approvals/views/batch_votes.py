@@ -15,6 +15,7 @@ from approvals.requests.queries import approvals
 from approvals.voting.operations import batch_votes as operations
 from approvals.voting.operations import votes
 from approvals.voting.rules import batches, binding
+from console.accounts.sign_in.queries import authenticator_app
 from console.accounts.step_up import proof_class
 from console.actions import target_drift
 from console.actions.action_record import load_action_record, parse_arguments
@@ -78,6 +79,7 @@ def _show(request: TenantRequest, ids: list[UUID], form: BatchVoteForm, *, statu
             items.append(_item(request, each, actions[each.action_id]))
     context = {"here": "approvals", "items": items, "apart": apart, "form": form, "action": request.path}
     context |= {"approvals_href": reverse("approvals", args=[request.tenant.slug])}
+    context |= {"has_code": authenticator_app(request.user) is not None}
     context |= {"compared": _compare_items(items), "at_stake": money_at_stake(each["payload"] for each in items)}
     return render(request, "approvals/batch.html", context, status=status)
 
@@ -133,7 +135,7 @@ def _compare_items(items: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]
     }
 
 
-_LOOKS = {"VOTED": ("tick", "Voted"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not accepted")}
+_LOOKS = {"VOTED": ("tick", "Recorded"), "DECIDED": ("minus", "Decided by others"), "REFUSED": ("stop", "Not accepted")}
 
 
 def _results_context(request: TenantRequest, outcomes: list[operations.ItemResult]) -> dict[str, Any]:

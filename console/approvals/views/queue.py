@@ -14,7 +14,6 @@ from django.urls import reverse
 from approvals.agents import queries as agents_queries
 from approvals.requests.queries import approvals
 from approvals.voting.queries import approvers
-from approvals.voting.rules import batches
 from console.accounts import queries as directory
 from console.accounts.queries import actor_names
 from console.approvals import queue
@@ -178,9 +177,10 @@ def _order(filters: QueueFilter) -> str:
 
 def _batch(request: TenantRequest, shown: list[QueueCard]) -> dict[str, Any] | None:
     """The bar for voting on several at once; only where this person may vote and something may be batched."""
-    if "reviewer" not in request.caller.roles or not any(card.may_batch for card in shown):
+    most = [card.batch_most for card in shown if card.may_batch]
+    if "reviewer" not in request.caller.roles or not most:
         return None
-    return {"href": reverse("approvals-batch", args=[request.tenant.slug]), "most": batches.MOST}
+    return {"href": reverse("approvals-batch", args=[request.tenant.slug]), "most": max(most)}
 
 
 def _looking(request: TenantRequest, found: list[Any]) -> str:

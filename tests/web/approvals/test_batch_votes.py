@@ -176,8 +176,11 @@ def fields(text: str) -> dict[str, Any]:
 def test_the_page_shows_every_item_in_full_and_the_result_item_by_item(shop):
     rule(shop)
     asked = notes(shop)
-    assert shop.reviewer.client.get("/t/orchid/approvals").content.decode().count('name="item"') == 2
+    listed = shop.reviewer.client.get("/t/orchid/approvals").content.decode()
+    assert listed.count('name="item"') == 2
+    assert "Low-risk items of one kind, max 3. Each is shown first and decided separately." in listed
     text = page(shop, asked)
+    assert "Or a code of your authenticator app" not in text
     for number, each in enumerate(asked):
         assert f"Quiet {number}." in text
         assert each["payload_hash"] in text

@@ -107,6 +107,9 @@ def test_a_card_shows_the_missing_votes_and_the_assignee(stage):
     said = words(visitor(stage, "reviewer").page("approvals"))
     assert "needs 1 vote from reviewers" in said
     assert "claimed by Mara" in said
+    claim = f'action="/t/orchid/approvals/{waits.id}/claim"'
+    assert claim in visitor(stage, "reviewer").page("approvals")
+    assert claim not in other.page("approvals")
 
 
 # Presence
