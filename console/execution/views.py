@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST
 from approvals.execution import queries as execution_queries
 from approvals.execution.operations import executors as operations
 from console.agents.views import agent_tabs
+from console.audit.views import MAY as MAY_READ_THE_RECORD
 from console.edge.http import TenantRequest, in_tenant
 from console.execution.lists import EXECUTORS
 from console.web.forms import LiftFreezeForm
@@ -59,7 +60,9 @@ def executor(request: TenantRequest, executor_id: str) -> HttpResponse:
             for tool in row.tools
         ],
         "attempts": [{"row": each, "action": started.get(each.action_id)} for each in attempts],
-        "record": f"{reverse('audit', args=[tenant.slug])}?action={row.id}",
+        "record": f"{reverse('audit', args=[tenant.slug])}?action={row.id}"
+        if set(MAY_READ_THE_RECORD) & request.caller.roles
+        else "",
         "may_revoke": bool(set(MAY_REVOKE) & request.caller.roles) and row.revoked_at is None,
         "may_see_keys": "administrator" in request.caller.roles,
     }

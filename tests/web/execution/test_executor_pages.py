@@ -28,6 +28,12 @@ def test_the_page_shows_the_rights_of_an_executor_and_offers_revocation_to_those
     assert visitor(stage, "reviewer").post("executors/runner/revoke", reason="x").status_code == 403
 
 
+def test_the_audit_log_is_linked_only_for_those_who_may_read_it(stage):
+    link = 'href="/t/orchid/audit?action='
+    assert link in visitor(stage, "compliance").page("executors/runner")
+    assert link not in visitor(stage, "operator").page("executors/runner")
+
+
 def test_a_revoked_executor_cannot_start_and_cannot_be_registered_again_by_its_key(stage):
     operator = visitor(stage, "operator")
     operator.post("executors/runner/revoke", reason="")
