@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from console.accounts.queries import actor_names
 from console.edge.http import TenantRequest
 from console.exports import schemas
+from console.notifications.messages import format_moment
 from console.web import labels
 from console.web.list_page import Column, GetRoute, ListPage, sortable
 from ledger.exports import queries
+from ledger.exports.rules.export_requests import bound_time
 
 if TYPE_CHECKING:
     from ledger.models import Export
@@ -34,12 +36,18 @@ def _contents_text(wanted: dict[str, Any]) -> str:
         f"{labels.sentence_case(name).lower()} {value}" for name, value in sorted(wanted.get("filters", {}).items())
     ]
     if wanted.get("from") is not None:
-        said.append(f"from {wanted['from']}")
+        said.append(f"from {_bound_text(wanted['from'])}")
     if wanted.get("to") is not None:
-        said.append(f"to {wanted['to']}")
+        said.append(f"until {_bound_text(wanted['to'])}")
     what = ", ".join(said) if said else "everything"
     with_what = "with payloads and evidence" if wanted.get("payloads") else "without payloads and evidence"
     return f"{what}; {with_what}; {FORMATS[wanted.get('format', 'jsonl')]}"
+
+
+def _bound_text(value: object) -> str:
+    """A bound of an export: an index of the log, or a time."""
+    at = bound_time(value)
+    return f"entry {value}" if at is None else format_moment(at)
 
 
 EXPORTS: Final = ListPage(

@@ -54,6 +54,12 @@ def test_a_bundle_is_requested_made_and_downloaded_with_every_step_recorded(stag
         assert auditor.page("audit", kind=kind).count("<tr data-item") == 1
 
 
+def test_an_export_of_a_month_names_its_bounds_in_words_with_their_zone(auditor):
+    auditor.post("audit/exports/start", since="2026-11-01", until="2026-11-30", format="jsonl", payloads="on")
+    said = words(auditor.page("audit/exports"))
+    assert "from 2026-11-01 00:00 UTC, until 2026-12-01 00:00 UTC; with payloads and evidence; JSON lines" in said
+
+
 def test_a_narrative_links_to_the_export_of_its_action(stage, auditor):
     action_id = stage.done()
     seal_up()
