@@ -196,7 +196,7 @@ def _case_outcome(case: Case) -> str:
         return ""
     if case.state == "AWAITING_SECOND":
         return "Waiting for the second approver"
-    return f"Settled: {labels.RESOLUTIONS.get(case.resolution, (labels.sentence_case(case.resolution), ''))[0].lower()}"
+    return labels.settled_label(case.resolution)
 
 
 def _incidents(tenant: Tenant) -> list[AwaitedDecision]:

@@ -491,6 +491,13 @@ def resolution_label(code: str, difference: str = "") -> str:
 def case_reason_label(code: str) -> str:
     """The label of a case's reason: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
     row, _, action = code.partition(" ")
+def settled_label(code: str, difference: str = "") -> str:
+    """The ending of a settled case, by what somebody did; accepting a difference includes its values."""
+    read_again = {"VERIFY_AGAIN": "read again", "STRONG_READ": "read again from the primary"}
+    word = read_again.get(code) or SETTLED_AS.get(code, sentence_case(code).lower())
+    return f"Settled: {word} ({difference})" if code == "ACCEPT" and difference else f"Settled: {word}"
+
+
     return (
         f"{sentence_case(action)} ({row})"
         if action and row.startswith("RT-")

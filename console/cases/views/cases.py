@@ -179,10 +179,12 @@ def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
             state = settle()
     except Refused as refusal:
         return _render_refusal(request, case_id, refusal, form)
-    messages.success(request, _SAVED.get(state, "Recorded. The case stays open."))
+    reads_again = form.cleaned_data["resolution"] in resolutions.LOOKS and state == "RESOLVED"
+    messages.success(request, _READ_AGAIN if reads_again else _SAVED.get(state, "Recorded. The case stays open."))
     return redirect("case", request.tenant.slug, case_id)
 
 
+_READ_AGAIN = "The system of record is being read again. If the difference is still there, a new case opens."
 _SAVED = {"RESOLVED": "Case resolved.", "AWAITING_SECOND": "Proposed. A second approver must confirm it."}
 WRONG_PROOF = "Wrong password or code. Nothing was saved."
 
@@ -392,9 +394,7 @@ def _case_title(case: Case, accepted: str) -> dict[str, str]:
     """The title of a case; for a settled one the settlement (with the accepted difference) and the earlier finding."""
     label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
     if case.state == "RESOLVED":
-        settled = labels.resolution_label(case.resolution).lower()
-        there = f" ({accepted})" if case.resolution == "ACCEPT" and accepted else ""
-        return {"found": f"Settled: {settled}{there}", "reason": f"Earlier: {label.lower()}"}
+        return {"found": labels.settled_label(case.resolution, accepted), "reason": f"Earlier: {label.lower()}"}
     return {"found": label, "reason": labels.case_reason_label(case.reason) if case.discrepancy else ""}
 
 

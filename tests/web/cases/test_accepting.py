@@ -123,11 +123,11 @@ def test_an_accepted_difference_is_shown_with_its_values_on_every_surface(ready,
         assert "not verified by a reading" not in said
     assert f"Accepted as it is by a person: {THERE}" in words(look(ready, f"actions/{action_id}"))
     assert f"Accepted: {THERE}" in words(look(ready, "actions"))
-    assert f"Settled: accept what is there ({THERE})" in words(look(ready, "cases", tab="settled"))
+    assert f"Settled: accepted what is there ({THERE})" in words(look(ready, "cases", tab="settled"))
     [row] = csv.DictReader(io.StringIO(look(ready, "actions.csv", outcome="ACCEPTED_AS_IT_IS")))
     assert (row["Outcome"], row["Discrepancy"]) == (OUTCOME, f"Accepted: {THERE}")
     [row] = csv.DictReader(io.StringIO(look(ready, "cases.csv", tab="settled")))
-    assert row["Reason"] == f"Settled: accept what is there ({THERE})"
+    assert row["Reason"] == f"Settled: accepted what is there ({THERE})"
     sealed = ready.operator_key.get(f"/actions/{action_id}/effect-receipt").json()
     ended = json.loads(base64.b64decode(sealed["payload"]))["predicate"]["ended"]
     assert (ended["outcome"], ended["verified"], ended["text"]) == ("ACCEPTED_AS_IT_IS", False, TOLD)

@@ -107,8 +107,12 @@ def test_an_incomplete_resolution_is_refused(stage, missing):
 
 def test_re_verification_needs_no_second_person(stage):
     case = stage.case()
-    visitor(stage, "operator").post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
+    operator = visitor(stage, "operator")
+    operator.post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
     assert stage.state(case.action_id) == "PENDING"
+    said = words(operator.page("cases", tab="settled"))
+    assert "The system of record is being read again. If the difference is still there, a new case opens." in said
+    assert "Settled: read again Earlier: no-op failure" in said
 
 
 @pytest.mark.req("R-UI-08")
@@ -254,5 +258,5 @@ def test_a_settled_case_is_named_at_its_head_and_no_longer_counts_as_at_stake(st
     head = words(operator.page(f"cases/{case.id}").split('data-part="facts"')[1].split("</p>")[0])
     assert "Settled" in head
     listed = words(operator.page("cases", tab="settled"))
-    assert "Settled: attest that it did not happen" in listed
+    assert "Settled: attested that it did not happen" in listed
     assert "At stake" not in listed
