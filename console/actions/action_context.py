@@ -141,7 +141,7 @@ def _cases(record: ActionRecord) -> list[dict[str, Any]]:
     case = after.case_of(record.action.tenant_id, record.action.id)
     if case is None:
         return []
-    label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
+    label = labels.case_label(case)
     settlement = settlement_of_case(case, record.history)
     said = settlement.sentence(record.names, record.difference) if settlement else ""
     return [

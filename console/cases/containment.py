@@ -196,8 +196,7 @@ def open_work_message(tenant: Tenant, freeze: Freeze) -> str:
 
 
 def _case_title(case: Case) -> str:
-    found = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
-    return f"{found}: {case.tool} on {target_text(case.target)}"
+    return f"{labels.case_label(case)}: {case.tool} on {target_text(case.target)}"
 
 
 def containment_panel(

@@ -67,7 +67,7 @@ def case_context(tenant: Tenant, case: Case, *, caller: Caller, at: datetime) ->
     history = events.history(tenant.id, case.id)
     policy = recovery_decision(record)
     said = report_on(action, record.entry, facts=record.facts)
-    label, definition = labels.DISCREPANCIES.get(case.discrepancy, labels.undetermined_case(case.reason))
+    label, definition = labels.case_finding(case)
     book = runbooks.for_case(reason=case.reason, discrepancy=case.discrepancy, trigger=policy["trigger"])
     return {
         "row": case,

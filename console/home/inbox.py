@@ -182,7 +182,7 @@ def case_items(tenant: Tenant, caller: Caller, found: Sequence[Case]) -> list[Aw
             title=_title(actions[each.action_id], payloads.get(each.action_id)) if each.action_id else each.target,
             sub=_case_words(each, actions.get(each.action_id) if each.action_id else None, me=caller.actor.id),
             since=each.opened_at,
-            like=f"cases: {_case_title(each).lower()}, {each.tool}",
+            like=f"cases: {labels.case_label(each).lower()}, {each.tool}",
             payload=payloads.get(each.action_id, {}) if each.action_id else {},
             action=actions.get(each.action_id) if each.action_id else None,
             became=_case_outcome(each),
@@ -234,14 +234,10 @@ def _title(action: Action, payload: dict[str, Any] | None = None) -> str:
     return action_title(action.operation_kind, action.target, payload)
 
 
-def _case_title(case: Case) -> str:
-    return labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
-
-
 def _case_words(case: Case, action: Action | None, *, me: UUID) -> str:
     owner = "you" if case.claimed_by == me else "somebody else"
     owned = f"Owned by {owner}." if case.claimed_by else "Unassigned."
-    return f"{_case_title(case)}{_by_now(action)}. {owned}"
+    return f"{labels.case_label(case)}{_by_now(action)}. {owned}"
 
 
 def _by_now(action: Action | None) -> str:

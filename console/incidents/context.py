@@ -108,9 +108,7 @@ def _case(parts: IncidentParts, case: Case) -> dict[str, Any]:
     owner = f"owned by {parts.names.get(case.claimed_by, 'somebody')}" if case.claimed_by else "unassigned"
     return {
         "href": reverse("case", args=[parts.slug, case.id]),
-        "title": labels.discrepancy_label(case.discrepancy)
-        if case.discrepancy
-        else labels.case_reason_label(case.reason),
+        "title": labels.case_label(case),
         "state": labels.CASES[case.state],
         "sub": f"{case.tool} on {target_text(case.target)}, {owner}",
         "since": case.opened_at,
@@ -143,7 +141,7 @@ def _book(parts: IncidentParts) -> runbooks.Runbook | None:
 def _subjects(parts: IncidentParts) -> list[tuple[UUID, str]]:
     """The subjects of the timeline, in words."""
     freezes = [(each.id, f"Freeze of {each.scope} {each.value}".strip()) for each in parts.freezes.values()]
-    cases = [(each.id, f"Case {str(each.id)[-8:]}") for each in parts.cases.values()]
+    cases = [(each.id, f"Case “{labels.case_label(each)}”") for each in parts.cases.values()]
     actions = [(each.id, action_title(each.operation_kind, each.target)) for each in parts.actions.values()]
     return [(parts.row.id, "Incident"), *cases, *freezes, *actions]
 
@@ -228,9 +226,7 @@ def _cases(parts: IncidentParts) -> tuple[postmortem.AffectedSubject, ...]:
     return tuple(
         postmortem.AffectedSubject(
             id=str(each.id),
-            title=labels.discrepancy_label(each.discrepancy)
-            if each.discrepancy
-            else labels.case_reason_label(each.reason),
+            title=labels.case_label(each),
             state=labels.CASES[each.state],
             found=labels.RESOLUTIONS[each.resolution][0] if each.resolution else "",
         )

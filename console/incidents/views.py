@@ -104,10 +104,7 @@ def _about(request: TenantRequest) -> dict[str, Any]:
     case_id, action_id = _parse_uuid(request.GET.get("case", "")), _parse_uuid(request.GET.get("action", ""))
     case = queries.case(request.tenant.id, case_id) if case_id else None
     if case is not None:
-        found = (
-            labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
-        )
-        return {"case": case.id, "title": f"{found}: {case.tool} on {target_text(case.target)}"}
+        return {"case": case.id, "title": f"{labels.case_label(case)}: {case.tool} on {target_text(case.target)}"}
     action = actions.action(request.tenant.id, action_id) if action_id else None
     return {"action": action.id, "title": f"{action.tool} on {target_text(action.target)}"} if action else {}
 

@@ -65,7 +65,7 @@ def page(request: TenantRequest) -> HttpResponse:
         "cases": [
             {
                 "row": case,
-                "word": labels.case_reason_label(case.reason),
+                "word": labels.case_label(case),
                 "owner": called.get(case.claimed_by, "somebody") if case.claimed_by else "",
             }
             for case in cases

@@ -14,10 +14,13 @@ from ledger.catalogue.rules.targets import target_text
 from ledger.log.rules import alarms
 from ledger.record.rules import outcomes
 from ledger.record.rules.event_kinds import EVENT_KINDS
+from reviews.cases.rules import runbooks
+from reviews.recovery.rules import recovery_table
 
 if TYPE_CHECKING:
     from approvals.models import Approval
     from ledger.models import Action
+    from reviews.models import Case
 
 OUTCOMES: Final = outcomes.WORDS
 
@@ -488,9 +491,6 @@ def resolution_label(code: str, difference: str = "") -> str:
     return f"{word} ({difference})" if code == "ACCEPT" and difference else word
 
 
-def case_reason_label(code: str) -> str:
-    """The label of a case's reason: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
-    row, _, action = code.partition(" ")
 def settled_label(code: str, difference: str = "") -> str:
     """The ending of a settled case, by what somebody did; accepting a difference includes its values."""
     read_again = {"VERIFY_AGAIN": "read again", "STRONG_READ": "read again from the primary"}
@@ -498,6 +498,9 @@ def settled_label(code: str, difference: str = "") -> str:
     return f"Settled: {word} ({difference})" if code == "ACCEPT" and difference else f"Settled: {word}"
 
 
+def case_reason_label(code: str) -> str:
+    """The label of a case's reason: "RT-04 HOLD_AND_ESCALATE" becomes "Hold and escalate (RT-04)"."""
+    row, _, action = code.partition(" ")
     return (
         f"{sentence_case(action)} ({row})"
         if action and row.startswith("RT-")
@@ -505,10 +508,21 @@ def settled_label(code: str, difference: str = "") -> str:
     )
 
 
-def undetermined_case(reason: str) -> tuple[str, str]:
-    """The label of a case without a discrepancy, and its definition; "" where its label says all."""
-    definition = UNREADABLE_CASE if reason == "UNREADABLE" else ""
-    return case_reason_label(reason), definition
+def case_finding(case: Case) -> tuple[str, str]:
+    """The label of a case and its definition, "" where the label says all: of the discrepancy, otherwise of what the
+    deciding row answers to, in the words of its runbook, otherwise of the reason.
+    """
+    if case.discrepancy:
+        return DISCREPANCIES.get(case.discrepancy, (discrepancy_label(case.discrepancy), ""))
+    row = case.reason.partition(" ")[0]
+    book = runbooks.for_case(reason=case.reason, trigger=recovery_table.trigger_of(row))
+    if book.triggers:
+        return f"{book.title} ({row})", book.means
+    return case_reason_label(case.reason), UNREADABLE_CASE if case.reason == "UNREADABLE" else ""
+
+
+def case_label(case: Case) -> str:
+    return case_finding(case)[0]
 
 
 def side_effect_class_label(code: str) -> str:

@@ -392,7 +392,7 @@ def _rows(request: TenantRequest, found: list[Any], known: Mapping[UUID, MoneyDi
 
 def _case_title(case: Case, accepted: str) -> dict[str, str]:
     """The title of a case; for a settled one the settlement (with the accepted difference) and the earlier finding."""
-    label = labels.discrepancy_label(case.discrepancy) if case.discrepancy else labels.case_reason_label(case.reason)
+    label = labels.case_label(case)
     if case.state == "RESOLVED":
         return {"found": labels.settled_label(case.resolution, accepted), "reason": f"Earlier: {label.lower()}"}
     return {"found": label, "reason": labels.case_reason_label(case.reason) if case.discrepancy else ""}

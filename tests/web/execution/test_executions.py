@@ -325,6 +325,10 @@ def test_another_payload_than_the_approved_one_is_refused(shop: Workshop):
     assert [incident.kind for incident in incidents] == ["security"]
     assert refused(shop.start(order)) == (409, "GRANT_CONSUMED")
     assert attempts(shop, order["action_id"]) == 0
+    page = f"/t/orchid/cases/{shop.case_of(order['action_id'])['case_id']}"
+    said = words(shop.reviewer.client.get(page).content.decode())
+    assert "Payload differs from the approved one (RT-21)." in said
+    assert "An executor presented a payload whose hash is not the approved one. It was refused" in said
 
 
 def test_a_start_may_present_the_right_payload_hash(shop: Workshop):
