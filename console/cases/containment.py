@@ -147,11 +147,13 @@ def freeze_choices(tenant_id: UUID) -> dict[str, list[tuple[str, str]]]:
     """The choices for a freeze, by kind: registered and not revoked objects, and the targets of the newest actions."""
     agents = [each.agent_id for each in agents_queries.agents(tenant_id, limit=MOST_OFFERED) if not each.revoked_at]
     systems = catalogue_queries.versions_by_system(tenant_id)
+    # The target of a refused call may be the template of one.
+    targets = [each for each in freezes.recent_targets(tenant_id) if "{" not in each]
     named = {
         "Agents": ("agent", agents),
         "Tools": ("tool", sorted(catalogue_queries.tool_names(tenant_id))[:MOST_OFFERED]),
         "Systems, with every tool verified in them": ("system", sorted(systems)[:MOST_OFFERED]),
-        "Targets of recent actions": ("target", freezes.recent_targets(tenant_id)),
+        "Targets of recent actions": ("target", targets),
     }
     return {kind: [(f"{scope}:{name}", name) for name in names] for kind, (scope, names) in named.items() if names}
 
