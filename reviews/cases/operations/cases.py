@@ -274,9 +274,9 @@ def open_held_case(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
     return opened is not None
 
 
-def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime) -> None:
-    """Freeze a target because of an action; leave a frozen target as it is."""
-    reason = f"Found by the verification of action {action_id}."
+def freeze_target(*, tenant_id: UUID, target: str, action: Action, outcome: RunOutcome, at: datetime) -> None:
+    """Freeze a target because of what a reading found of an action; leave a frozen target as it is."""
+    reason = f"{_finding_title(action, outcome)}, found by reading it back."
     try:
         book.place_freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
     except book.AlreadyFrozen:
@@ -285,16 +285,24 @@ def freeze_target(*, tenant_id: UUID, target: str, action_id: UUID, at: datetime
 
 def open_incident(*, tenant_id: UUID, action: Action, kind: str, outcome: RunOutcome, at: datetime) -> None:
     """Open an operations or security incident about a run's findings, with the freezes that the run placed (C-18)."""
-    found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
-    title = f"{found.capitalize()}: {action.tool} on {target_text(action.target)}"
     book = runbooks.for_case(
         reason="",
         discrepancy=str(outcome.verdict.discrepancy or ""),
         trigger=recovery_table.trigger_of(outcome.decision.row),
     )
     incidents_operations.open_for_action(
-        action=action, kind=IncidentKind(kind), title=title, targets=outcome.freeze, runbook=book.key, at=at
+        action=action,
+        kind=IncidentKind(kind),
+        title=_finding_title(action, outcome),
+        targets=outcome.freeze,
+        runbook=book.key,
+        at=at,
     )
+
+
+def _finding_title(action: Action, outcome: RunOutcome) -> str:
+    found = str(outcome.verdict.discrepancy or "UNKNOWN").replace("_", " ").lower()
+    return f"{found.capitalize()}: {action.tool} on {target_text(action.target)}"
 
 
 def held_action(case: Case) -> HeldAction:

@@ -542,7 +542,7 @@ def _follow(plan: ReadPlan, action: Action, outcome: rules.RunOutcome, *, asked:
         schedules.end_schedule(tenant_id=tenant_id, action_id=action_id)
         plan_recheck(plan, outcome.state, number=0, at=at)
     for target in outcome.freeze:
-        cases.freeze_target(tenant_id=tenant_id, target=target, action_id=action_id, at=at)
+        cases.freeze_target(tenant_id=tenant_id, target=target, action=action, outcome=outcome, at=at)
     if outcome.incident is not None:
         cases.open_incident(tenant_id=tenant_id, action=action, kind=outcome.incident, outcome=outcome, at=at)
     ledger_orders.unwind_after_failure(action, str(outcome.state), at=at)
