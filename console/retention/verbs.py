@@ -39,7 +39,8 @@ def _requested_answer(found: RequestedErasure, ids: Ids) -> schemas.ErasureAsked
 
 def _requested_sentence(found: RequestedErasure) -> str:
     stays = f" {len(found.stays)} that belong to them stay." if found.stays else ""
-    return f"Asked for: {found.row.subjects} subjects. Another person must confirm the erasure.{stays}"
+    subjects = f"{found.row.subjects} subject{'' if found.row.subjects == 1 else 's'}"
+    return f"Erasure of {subjects} requested. Another person with the role compliance must confirm it.{stays}"
 
 
 REQUEST_ERASURE: Final = Verb(
