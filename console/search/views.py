@@ -24,5 +24,7 @@ def page(request: TenantRequest) -> HttpResponse:
         return redirect(groups[0].items[0].href)
     in_palette = request.htmx.target == "palette-found"
     context = {"typed": typed, "in_palette": in_palette, "pages": pages_named(request, typed), "groups": groups}
-    context["found"] = sum(len(each.items) for each in groups)
+    sizes = [len(each.items) for each in groups]
+    # Of a name, only half as many actions are followed.
+    context |= {"found": sum(sizes), "most": queries.MOST, "is_cut_off": max(sizes, default=0) >= queries.MOST // 2}
     return render(request, "search/_results.html" if request.htmx else "search/page.html", context)

@@ -100,7 +100,7 @@ ANSWERS = {
     "runbooks": r"[0-9]+ runbooks, one for each kind of failure",
     "help": r"A request begins with its risk and the reason for asking",
     "glossary": r"Eighteen terms, each with one meaning",
-    "search": r"[0-9]+ found for “EX-”\.",
+    "search": r"[0-9]+ results? for “EX-”",
     "actions": r"[0-9]+ of [0-9]+ actions of the last 24 hours waits? for a person\.",
     "claims": r"0 verified of 1 claimed in the last seven days\.",
     "claim": r"Not safe to claim yet: shop has not been read\.",

@@ -46,6 +46,7 @@ def test_an_action_is_found_by_any_of_its_identifiers(stage):
         assert title in found(operator, text), text
     assert f"Action {action_id}" in found(operator, str(action_id)[:13])
     assert f"Session {action.session_id}" in found(operator, str(action.session_id)[:13])
+    assert "1 result for “20.50”. " in found(operator, "20.50")
     assert "Nothing found for 20.51" in found(operator, "20.51")
     answer = operator.get("search", q=str(action_id))
     assert (answer.status_code, answer.url) == (302, f"/t/{stage.slug}/actions/{action_id}")
