@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from approvals.agents import queries as agents_queries
 from approvals.requests.queries import approvals
+from approvals.sessions import queries as sessions_queries
 from approvals.standing import queries as standing
 from approvals.voting.queries import approvers, votes
 from console.accounts import queries as directory
@@ -62,6 +63,7 @@ _TITLES: Mapping[str, Callable[[Any], str]] = {
     "case": lambda row: row.target,
     "standing_approval": lambda row: f"{row.tool} by agent {row.agent}",
     "agent": lambda row: row.agent_id,
+    "session": lambda row: f"of {row.agent_id}",
     "approver_key": lambda row: row.name,
     "member": directory.name_of,
     "credential": lambda row: row.name,
@@ -105,6 +107,7 @@ _READERS: Mapping[str, Callable[[UUID, list[UUID]], Iterable[Any]]] = {
     "contract": lambda tenant_id, ids: catalogue_queries.contract_versions_by_id(tenant_id, ids).values(),
     "system": lambda tenant_id, ids: [each for each in catalogue_queries.systems(tenant_id) if each.id in ids],
     "agent": lambda tenant_id, ids: [each for each in agents_queries.agents(tenant_id) if each.id in ids],
+    "session": lambda tenant_id, ids: sessions_queries.sessions_by_id(tenant_id, set(ids)).values(),
     "cost_budget": cost_queries.budgets_by_id,
     "alert": lambda tenant_id, ids: metrics_queries.alerts_by_id(tenant_id, ids).values(),
     "incident": after.incidents_by_id,
