@@ -64,7 +64,8 @@ def comparison_table(record: ActionRecord) -> dict[str, Any]:
         {"word": word, "source": source if name == "authoritative" else said, "authority": name == "authoritative"}
         for name, word, said in _COLUMNS
     ]
-    summary = f"{different} of {len(rows)} fields differ" if different else "no field differs"
+    differ = "differs" if different == 1 else "differ"
+    summary = f"{different} of {len(rows)} fields {differ}" if different else "no field differs"
     return {"columns": columns, "rows": rows, "summary": summary if record.found else f"system {unread}"}
 
 

@@ -496,9 +496,9 @@ def _recovery_topics(document: bytes) -> tuple[PolicyTopic, ...]:
         PolicyTopic(
             "Retries",
             (
-                f"A change is attempted at most {_count_text(known.max_attempts, 'time')}; a critical mutation is never"
+                f"A change is attempted at most {_times(known.max_attempts)}; a critical mutation is never"
                 " retried automatically.",
-                f"A read is attempted at most {_count_text(known.max_read_attempts, 'time')}.",
+                f"A read is attempted at most {_times(known.max_read_attempts)}.",
             ),
         ),
         PolicyTopic(
@@ -544,6 +544,10 @@ def exact_duration(seconds: int) -> str:
 
 def _count_text(number: int, word: str, several: str = "") -> str:
     return f"{number} {word if number == 1 else several or f'{word}s'}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _class_name(code: str) -> str:

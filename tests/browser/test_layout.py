@@ -127,7 +127,7 @@ ANSWERS = {
     "contract-new": r"a tool's arguments, its effects and how they are read back",
     "contract": r"Refund money on a paid order of the example shop; it cannot be taken back\.",
     "policies": r"Approval is required for every critical mutation",
-    "policy": r"A change is attempted at most 1 time",
+    "policy": r"A change is attempted at most once",
     "policy-touched": r"Of [0-9]+ verified actions in this period, none would have been decided differently\.",
     "releases": r"1 change is not in force yet\.",
     "release-draft": r"based on the version in force",

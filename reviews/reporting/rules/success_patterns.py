@@ -36,19 +36,19 @@ PATTERNS: Final[dict[str, str]] = {
 
 MEANINGS: Final[dict[str, str]] = {
     "HS-01": "An agent claimed an action that was never called.",
-    "HS-02": "A call with wrong arguments was refused, so that nobody could tell of it as done.",
+    "HS-02": "A call with wrong arguments was refused before anybody could report it as done.",
     "HS-03": "A tool reported success, and a reading showed that nothing had changed.",
-    "HS-04": "All was reported or claimed as done, and only a part was.",
+    "HS-04": "Everything was reported or claimed as done, and only a part was.",
     "HS-05": "A tool reported failure, and a reading showed that it had happened.",
     "HS-06": "The same mutation was called again, or took effect more than once.",
     "HS-07": "A replica that may lag would have confirmed a reported success, and was not believed.",
     "HS-08": "A cache or an old reading would have confirmed a reported success, and was not believed.",
     "HS-09": "A tool reported success before the systems behind it had the change.",
-    "HS-10": "An answer was no usable result, or was told as another than it was.",
+    "HS-10": "An answer was no usable result, or was reported as something that it was not.",
     "HS-11": "An agent claimed an action as done while it was still being verified.",
-    "HS-12": "Something else than what was authorised was changed, or claimed.",
-    "HS-13": "A reversal was taken as having worked, and had not.",
-    "HS-14": "An agent told as known an outcome that is unknown, or that a later reading contradicts.",
+    "HS-12": "Something other than what was authorised was changed, or claimed as changed.",
+    "HS-13": "A compensation failed, or was claimed as done before that was certain.",
+    "HS-14": "An agent reported an outcome as known that is unknown, or that a later reading contradicts.",
 }
 """What each count is a count of, as the page says it."""
 

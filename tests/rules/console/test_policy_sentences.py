@@ -183,7 +183,7 @@ def test_a_recovery_policy_is_described_with_its_automatic_steps_and_every_row()
         "Recovery by RT-05 needs a person.",
     ]
     assert whole[2:4] == [
-        "A change is attempted at most 1 time; a critical mutation is never retried automatically.",
+        "A change is attempted at most once; a critical mutation is never retried automatically.",
         "A read is attempted at most 3 times.",
     ]
     assert len(whole) == len(recovery_table.ROWS) + 4
