@@ -120,7 +120,7 @@ def _started_text(event: LabelledEvent) -> str:
     operation = event.entry.get("requested_operation", {})
     return (
         f"{event.text('executor_id')} started attempt {event.text('attempt')} on the stored payload with SHA-256"
-        f" {operation.get('validated_payload_hash')}. The grant is spent by it."
+        f" {operation.get('validated_payload_hash')}. The start spent its grant."
     )
 
 
@@ -178,7 +178,7 @@ def _held_text(event: LabelledEvent) -> str:
 
 def _reason_text(event: LabelledEvent) -> str:
     row = f" By row {event.text('recovery_row')} of {_table(event)}." if event.text("recovery_row") else ""
-    return (event.text("reason") or labels.event_label(event.kind)).rstrip(".") + "." + row
+    return labels.replace_codes(event.text("reason") or labels.event_label(event.kind)).rstrip(".") + "." + row
 
 
 def _table(event: LabelledEvent) -> str:
