@@ -136,6 +136,9 @@ def format_value(figure: MetricFigure, value: float | None) -> str:
         return format_duration(value)
     if figure.metric.kind is MetricKind.COUNT:
         return f"{value:,.0f}"
+    limit = figure.metric.limit
+    if limit is not None and value != limit and format_share(value) == format_share(limit):
+        return f"{'above' if value > limit else 'below'} {format_share(limit)}"
     return format_share(value)
 
 

@@ -114,7 +114,7 @@ ANSWERS = {
     "session": r"Completed so far: nothing\.",
     "systems": r"(None|[0-9]+) of [0-9]+ systems (has|have) been read; no reading fails\. No action waits",
     "installation": r"[0-9]+ of [0-9]+ checks failed|No check failed",
-    "agents": r"agents? needs? attention\.",
+    "agents": r"agents? (is|are) flagged\.",
     "agent": r"[0-9]+ of [0-9]+ calls named a tool that does not exist",
     "agent-stopped": r"trainee is stopped",
     "calls": r"(None|[0-9]+) of [0-9]+ calls of the last 7 days (was|were) blocked\.",
