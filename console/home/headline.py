@@ -48,12 +48,12 @@ def describe_home(standing: HomeFacts, *, mine: Mapping[str, int], is_cut_off: b
     counted = {"approval": standing.requests, "case": standing.cases, "incident": standing.incidents}
     untold = {kind: number for kind, number in counted.items() if number > mine.get(kind, 0)}
     requests, needed = untold.get("approval", 0), _in_need(untold.get("case", 0), untold.get("incident", 0))
-    of_all = "In all, " if any(mine.get(kind) for kind in untold) else ""
     waiting = f"{_count(requests, 'request')} {_verb(requests, 'wait')} for approval" if requests else ""
+    beyond = ((waiting, mine.get("approval")), (needed, any(mine.get(kind) for kind in untold.keys() - {"approval"})))
     sentences = (
         describe_waiting(mine, is_cut_off=is_cut_off),
         f"In your cases and those without an owner: {stake}." if stake else "",
-        f"{of_all}{'; '.join(filter(None, (waiting, needed)))}." if untold else "",
+        *(f"In all, {said}." if of_mine else f"{said}." for said, of_mine in beyond if said),
         _faults(standing) or ("" if standing.cases or standing.incidents else QUIET),
     )
     return " ".join(filter(None, sentences))

@@ -51,7 +51,12 @@ def test_what_is_wrong_is_counted_in_sentences(counted, sentence):
         (
             {"approval": 1, "case": 7},
             {"requests": 2, "cases": 9},
-            "1 approval and 7 cases wait for you. In all, 2 requests wait for approval; 9 cases need a person.",
+            "1 approval and 7 cases wait for you. In all, 2 requests wait for approval. In all, 9 cases need a person.",
+        ),
+        (
+            {"case": 6},
+            {"requests": 5, "cases": 7},
+            "6 cases wait for you. 5 requests wait for approval. In all, 7 cases need a person.",
         ),
         ({}, {"requests": 1}, f"Nothing waits for you. 1 request waits for approval. {QUIET}"),
     ],

@@ -73,7 +73,7 @@ def test_the_waiting_items_depend_on_the_role(stage):
     assert "1 approval waits for you. 1 case needs a person." in words(reviewer)
     assert "1 case waits for you." in words(operator)
     assert "1 request waits for approval." in words(operator)
-    assert "Nothing waits for you. 1 request waits for approval; 1 case needs a person." in words(
+    assert "Nothing waits for you. 1 request waits for approval. 1 case needs a person." in words(
         visitor(stage, "compliance").page()
     )
 
