@@ -93,7 +93,7 @@ def code_groups() -> tuple[CodeGroup, ...]:
                     row.id.lower(),
                     row.id,
                     labels.sentence_case(row.action),
-                    f"{row.finding[:1].upper()}{row.finding[1:]}{f', where {row.condition}' if row.condition else ''}.",
+                    f"{row.finding[:1].upper()}{row.finding[1:]}{f' ({row.condition})' if row.condition else ''}.",
                 )
                 for row in BUILT_IN.rows
             ),
