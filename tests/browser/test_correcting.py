@@ -37,7 +37,6 @@ def propose_correction(page):
 
 
 @PHONE_IS_LONG
-@pytest.mark.parametrize("width", ["desktop", "phone"])
 def test_a_duplicate_refund_is_corrected_from_its_case(people, site, width, monkeypatch):
     stage = site.stage
     action_id = stage.propose(tool="refund_small_amount", amount=1250)
