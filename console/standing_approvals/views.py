@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from console.standing_approvals.forms import StandingProposalForm
 from console.standing_approvals.lists import GONE, STANDING_APPROVALS
 from console.verbs.form import BodyForm
 from console.verbs.verb import Ids, page_of
+from console.web.labels import action_title
 from ledger.actions.queries import actions as actions_queries
 from ledger.people.queries import is_same_person
 from ledger.record.rules.refusals import NotFound, Refused
@@ -79,12 +80,13 @@ def _propose(request: TenantRequest, form: StandingProposalForm) -> StandingAppr
 def _list(request: TenantRequest, *, form: StandingProposalForm | None = None, status: int = 200) -> HttpResponse:
     tenant_id = request.tenant.id
     offered = offers.standing_offers(tenant_id, at=request.as_of)
+    titles = _titles(request, (action_id for each in offered for action_id in each.evidence))
     about = form.data.get("shape_digest") if form is not None else ""
     gone, frame = STANDING_APPROVALS.read_page(request, SHOWN, states=GONE)
     shown = {
         "here": "approvals",
         "approvals_href": reverse("approvals", args=[request.tenant.slug]),
-        "offers": [_offer(request, each, form if each.shape.digest == about else None) for each in offered],
+        "offers": [_offer(request, each, form if each.shape.digest == about else None, titles) for each in offered],
         "lost": form if form is not None and about not in {each.shape.digest for each in offered} else None,
         "live": STANDING_APPROVALS.rows(request),
         "gone": STANDING_APPROVALS.rows_of(request, gone),
@@ -97,7 +99,18 @@ def _list(request: TenantRequest, *, form: StandingProposalForm | None = None, s
     return render(request, name, shown, status=status)
 
 
-def _offer(request: TenantRequest, offer: StandingOffer, form: StandingProposalForm | None) -> dict[str, Any]:
+def _titles(request: TenantRequest, action_ids: Iterable[UUID | str]) -> dict[UUID, str]:
+    wanted = [UUID(str(each)) for each in action_ids]
+    found = actions_queries.actions_by_id(request.tenant.id, wanted)
+    return {
+        each: action_title(found[each].operation_kind, found[each].target) if each in found else str(each)
+        for each in wanted
+    }
+
+
+def _offer(
+    request: TenantRequest, offer: StandingOffer, form: StandingProposalForm | None, titles: Mapping[UUID, str]
+) -> dict[str, Any]:
     count = min(offer.policy.most_passes, len(offer.evidence))
     start = {
         "count": count,
@@ -108,7 +121,7 @@ def _offer(request: TenantRequest, offer: StandingOffer, form: StandingProposalF
         "row": offer,
         "said": context.offer_sentence(offer),
         "calls": context.calls_sentence(offer.shape),
-        "evidence": [_action_link(request, each) for each in offer.evidence],
+        "evidence": [_action_link(request, each) | {"title": titles[UUID(str(each))]} for each in offer.evidence],
         "form": form or StandingProposalForm(initial=start, offer=offer, auto_id=f"id_{offer.shape.digest[:8]}_%s"),
     }
 
@@ -131,7 +144,7 @@ def _detail(
         raise Http404
     again = forms.get("resume") or verbs.RESUME.form(auto_id="id_again_%s")
     again.order_fields(("password", "otp"))
-    passed = queries.passes(tenant_id, row.id)
+    passed, titles = queries.passes(tenant_id, row.id), _titles(request, row.evidence)
     found = actions_queries.actions_by_id(tenant_id, [each.action_id for each in passed])
     reviewer, me = "reviewer" in request.caller.roles, request.caller.actor.id
     (shown,) = STANDING_APPROVALS.rows_of(request, [row])
@@ -139,7 +152,7 @@ def _detail(
         "said": context.earned_sentence(row),
         "here": "approvals",
         "list_href": reverse("standing-approvals", args=[slug]),
-        "evidence": [_action_link(request, each) for each in row.evidence],
+        "evidence": [_action_link(request, each) | {"title": titles[UUID(str(each))]} for each in row.evidence],
         "passes": [
             {"row": each, "action": found.get(each.action_id), **_action_link(request, each.action_id)}
             for each in passed

@@ -32,7 +32,9 @@ class DayField(forms.DateField):
     def __init__(self, **options: Any) -> None:
         said = "Enter a day between 1970 and 9998."
         bounds = [MinValueValidator(date(1970, 1, 1), said), MaxValueValidator(date(9998, 12, 31), said)]
-        super().__init__(widget=forms.DateInput(attrs={"type": "date"}), validators=bounds, **options)
+        # A browser leaves a day in any other format out of the field.
+        widget = forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"})
+        super().__init__(widget=widget, validators=bounds, **options)
 
 
 class MomentField(forms.Field):

@@ -262,7 +262,12 @@ def test_two_people_agree_on_the_pages_and_passed_actions_name_the_standing_appr
     tasks.tell_people()
     found = earned(desk, clock)[0]
     ada, ben = (Visitor(desk.person("reviewer", name=name).client, desk.slug) for name in ("ada", "ben"))
-    listed = words(ada.page("standing-approvals"))
+    page = ada.page("standing-approvals")
+    listed = words(page)
+    # The only format in which a browser shows a proposed day.
+    week = (clock.now() + timedelta(days=6)).date().isoformat()
+    assert f'<input type="date" name="ends_on" value="{week}"' in page
+    assert "3 actions it is based on Refund order" in listed
     earned_by = (
         "3 of 3 calls of refund_order by agent cashier (amount up to 12.50 EUR, any order id)"
         " were approved by 1 person and confirmed in till."
