@@ -73,7 +73,7 @@ CLAIMS: Final = ListPage(
         Column("said_by", "Said by", lambda row: row["row"].said_by),
         Column("made", "Claimed", lambda row: row["row"].made_at),
         Column("read", "Read", lambda row: row["row"].read_at),
-        Column("id", "Id", lambda row: row["row"].id),
+        Column("id", "Id", lambda row: row["row"].id, "roomy"),
     ),
     query=queries.claims,
     rows_of=_rows,

@@ -29,12 +29,13 @@ FAULTS = """() => {
     const words = [...one.childNodes].filter((node) => node.nodeType === 3 && node.textContent.trim());
     if (!words.length || one.closest(quiet) || !seen(one)) continue;
     const style = getComputedStyle(one);
+    if (style.clipPath !== "none") continue;
     const clips = [one, one.parentElement].some((each) => {
       const drawn = getComputedStyle(each);
       const hides = drawn.overflowX !== "visible" && drawn.textOverflow !== "ellipsis";
       return hides && each.scrollWidth > each.clientWidth + 1;
     });
-    if (clips && style.clipPath === "none") faults.push(`cut off: ${name(one)}`);
+    if (clips) faults.push(`cut off: ${name(one)}`);
     const cut = one.closest(".clip, .rows .main, .queue .card, .beside") || style.textOverflow === "ellipsis";
     for (const node of cut ? [] : words) {
       const range = document.createRange();
