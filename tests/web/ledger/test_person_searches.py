@@ -45,7 +45,7 @@ def test_a_person_is_found_in_arguments_and_goals_and_their_actions_are_requeste
     page = officer.page(path)
     assert "1 action found among 2" in words(page)
     assert "EX-OTHER" in page
-    assert "waits: The action" in words(page), "what is not over waits"
+    assert "Not yet: The action" in words(page), "what is not over waits"
     assert "None of them can be erased now." in words(page)
     with tenancy(stage.tenant):
         [(target,)] = execute("SELECT target FROM ledger_action WHERE id = $1", done)
