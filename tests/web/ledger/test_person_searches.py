@@ -58,7 +58,7 @@ def test_a_person_is_found_in_arguments_and_goals_and_their_actions_are_requeste
     assert asked.status_code == 302
     path = started(officer, target)
     carry_out(stage, path)
-    assert "waits: This is already erased, or another erasure request covers it." in words(officer.page(path))
+    assert "Not yet: This is already erased, or another erasure request covers it." in words(officer.page(path))
 
 
 def test_a_refused_request_keeps_what_was_entered(stage):
