@@ -188,6 +188,8 @@ def remove_expired(*, tenant_id: UUID, at: datetime) -> int:
 def _fix_range(row: Export, *, at: datetime) -> bool:
     """Fix the range; False while the log is not signed far enough, and it is worth waiting."""
     wanted, waited = row.wanted, at - row.requested_at
+    # Before the head: what is signed between the two statements must not be taken for a part of it.
+    place = log.event_position(row.tenant_id, row.id, 1)
     head = next((h for h in log.logs(row.tenant_id) if wanted["log"] in (None, h.number)), None)
     if head is None or head.signed_size == 0:
         if waited > GIVEN_UP:
@@ -195,7 +197,6 @@ def _fix_range(row: Export, *, at: datetime) -> bool:
         return False
     if wanted["to"] is None and wanted["log"] is None and waited < PATIENCE:
         # Until now means: with this very request.
-        place = log.event_position(row.tenant_id, row.id, 1)
         if place is None or not place.sealed:
             return False
     start = _resolve_bound(row, head, wanted["from"], otherwise=0)

@@ -237,6 +237,24 @@ def test_an_export_up_to_now_waits_until_its_own_request_is_sealed(tenant):
 
 
 @pytest.mark.unsealed
+def test_an_export_up_to_now_contains_its_request_though_that_is_signed_between_two_looks(tenant, monkeypatch):
+    export_id, read_logs, signed = ask_for(tenant), exports.log.logs, []
+
+    def sign_after(tenant_id):
+        found = read_logs(tenant_id)
+        if not signed:
+            signed.append(tenant_id)
+            seals.seal_up()
+        return found
+
+    monkeypatch.setattr(exports.log, "logs", sign_after)
+    for _ in range(2):
+        make(tenant, export_id)
+    report = judged(exported.fetch(tenant, export_id), policy(tenant))
+    assert report.facts["request_is_in_range"]
+
+
+@pytest.mark.unsealed
 def test_without_a_sequencer_an_export_uses_the_signed_part_of_the_log(tenant):
     export_id = ask_for(tenant)
     later = now() + timedelta(minutes=2)
