@@ -195,10 +195,10 @@ def _fix_range(row: Export, *, at: datetime) -> bool:
         if waited > GIVEN_UP:
             _fail(row, "Nothing of this log has been signed.", at=at)
         return False
-    if wanted["to"] is None and wanted["log"] is None and waited < PATIENCE:
-        # Until now means: with this very request.
-        if place is None or not place.sealed:
-            return False
+    # Until now means: with this very request.
+    until_now = wanted["to"] is None and wanted["log"] is None
+    if until_now and waited < PATIENCE and (place is None or not place.sealed):
+        return False
     start = _resolve_bound(row, head, wanted["from"], otherwise=0)
     end = _resolve_bound(row, head, wanted["to"], otherwise=head.signed_size)
     if max(end, wanted["since"] or 0) > head.signed_size:
