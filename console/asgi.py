@@ -104,12 +104,13 @@ async def _admit(scope: Message, receive: Receive, send: Send) -> None:
         body = await _bodies.read(scope, receive, within_s=settings.COUNTERFOIL_REQUEST_WITHIN_S)
         if streams:
             with _in_streams.place(rank):
+                # Django's types of a scope and its messages are narrower than ours.
                 await _streams(*admission.with_body(scope, receive, body), send)  # type: ignore[arg-type]
             return
         framed, _ = admission.with_body(scope, receive, body)
         while True:
             with _in_threads.place(rank):
-                wait = await _threads.answer(framed, body, send, _waiting.facts(wait))
+                wait = await _threads.answer(framed, body, send, _waiting.facts(wait, size=len(body)))
             if wait is None:
                 return
             await _waiting.stay(wait, receive)

@@ -22,6 +22,8 @@ LOOK_EVERY_S = 0.25
 LOOKS_PER_S = 40
 """Looks of all requests of a process together; with more requests each looks less often."""
 MOST_WAITING = 500
+LARGEST_WAITING = 64 << 10
+"""Bytes of a request's body; a larger one is answered at once, since it would be kept in memory."""
 _MAY_WAIT, _WAITED = "counterfoil.may_wait", "counterfoil.waited"
 
 
@@ -74,9 +76,11 @@ class WaitingRoom:
         """The number of requests that wait."""
         return self._inside
 
-    def facts(self, wait: Wait | None) -> Mapping[str, object]:
+    def facts(self, wait: Wait | None, *, size: int = 0) -> Mapping[str, object]:
         """The part of a request's environment that tells its view what it waited for, or whether it may wait."""
-        return {_MAY_WAIT: self._inside < MOST_WAITING} if wait is None else {_WAITED: wait}
+        if wait is not None:
+            return {_WAITED: wait}
+        return {_MAY_WAIT: self._inside < MOST_WAITING and size <= LARGEST_WAITING}
 
     async def stay(self, wait: Wait, receive: Receive) -> None:
         """Return once there may be an answer or the time is over; `ClientDisconnected` if nobody waits for it."""

@@ -38,7 +38,7 @@ class WsgiThreads:
         def send_part(message: Message) -> None:
             asyncio.run_coroutine_threadsafe(cast(Coroutine[Any, Any, None], send(message)), loop).result()
 
-        environment = dict(build_environ(scope, BytesIO(body))) | dict(facts)  # type: ignore[arg-type]
+        environment = dict(build_environ(scope, BytesIO(body))) | dict(facts)  # type: ignore[arg-type]  # a2wsgi's own scope
         respond = partial(contextvars.copy_context().run, self._respond, environment, send_part)
         found = await loop.run_in_executor(self._threads, respond)
         if isinstance(found, Wait):
@@ -50,16 +50,16 @@ class WsgiThreads:
     async def call(self, look: Callable[[], bool]) -> bool:
         """Look on one of the threads whether a request has an answer; if that fails, its view finds out why."""
 
-        def looked() -> bool:
+        def look_and_close() -> bool:
             try:
                 return look()
-            except Exception:
+            except Exception:  # whatever it was, the view meets it again and answers
                 log.exception("a request that waits is answered, since it could not be looked for")
                 return True
             finally:
                 close_old_connections()
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, looked)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, look_and_close)
 
     def _respond(self, environment: Environment, send_part: Callable[[Message], None]) -> list[Message] | Wait:
         """Return what is left to be sent: all of it, or the end of what was sent in parts; or what is waited for."""

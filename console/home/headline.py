@@ -22,7 +22,7 @@ _NOUNS: Final = {"approval": "approval", "confirmation": "confirmation", "case":
 
 @dataclass(frozen=True, kw_only=True)
 class HomeFacts:
-    """What is open and what is wrong; `failing` are systems whose readings fail."""
+    """Counts of open work and of faults in a tenant; `failing` are the systems whose readings fail."""
 
     requests: int = 0
     cases: int = 0

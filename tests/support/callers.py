@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -208,7 +208,7 @@ def put_in_force(
 
 def answered(client: Client, send: Callable[[], Any], *, nap: Callable[[float], object] = time.sleep) -> Any:
     """The answer to a request that may wait, kept as the server keeps it; `nap` is what passes between two looks."""
-    room, wait = WaitingRoom(cast(Any, None)), None
+    room, wait = WaitingRoom(_look_at_once), None
     while True:
         facts = room.facts(wait)
         client.defaults.update(facts)
@@ -221,6 +221,10 @@ def answered(client: Client, send: Callable[[], Any], *, nap: Callable[[float], 
             return response
         wait = response.wait
         _pass_time(wait, nap)
+
+
+async def _look_at_once(look: Callable[[], bool]) -> bool:
+    return look()
 
 
 def _pass_time(wait: Wait, nap: Callable[[float], object]) -> None:

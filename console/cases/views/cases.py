@@ -184,7 +184,7 @@ def resolve(request: TenantRequest, case_id: UUID) -> HttpResponse:
     return redirect("case", request.tenant.slug, case_id)
 
 
-_READ_AGAIN = "The system of record is being read again. If the difference is still there, a new case opens."
+_READ_AGAIN = "The system of record will be read again. If the difference is still there, a new case opens."
 _SAVED = {"RESOLVED": "Case resolved.", "AWAITING_SECOND": "Proposed. A second approver must confirm it."}
 WRONG_PROOF = "Wrong password or code. Nothing was saved."
 

@@ -275,8 +275,11 @@ def open_held_case(*, tenant_id: UUID, action_id: UUID, at: datetime) -> bool:
 
 
 def freeze_target(*, tenant_id: UUID, target: str, action: Action, outcome: RunOutcome, at: datetime) -> None:
-    """Freeze a target because of what a reading found of an action; leave a frozen target as it is."""
-    reason = f"{_finding_title(action, outcome)}, found by reading it back."
+    """Freeze a target because of the verification of an action; leave a frozen target as it is."""
+    if outcome.verdict.discrepancy is None:
+        reason = f"Verification did not settle the outcome: {action.tool} on {target_text(action.target)}."
+    else:
+        reason = f"{_finding_title(action, outcome)}, found by verification."
     try:
         book.place_freeze(tenant_id=tenant_id, scope="target", value=target, reason=reason, actor=ledger.SYSTEM, at=at)
     except book.AlreadyFrozen:

@@ -7,14 +7,14 @@ import pytest
 from console.home.headline import QUIET, HomeFacts, describe_home, describe_standing
 
 
-def told(mine=None, *, is_cut_off=False, stake="", **standing):
+def headline_of(mine=None, *, is_cut_off=False, stake="", **standing):
     return describe_home(HomeFacts(**standing), mine=mine or {}, is_cut_off=is_cut_off, stake=stake)
 
 
 def test_nothing_is_wrong_where_nothing_is_counted():
     assert QUIET == "Nothing is wrong on record: no open case or incident, no unknown outcome, no alert."
     assert describe_standing(HomeFacts(requests=3)) == QUIET
-    assert told() == f"Nothing waits for you. {QUIET}"
+    assert headline_of() == f"Nothing waits for you. {QUIET}"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_nothing_is_wrong_where_nothing_is_counted():
 )
 def test_what_is_wrong_is_counted_in_sentences(counted, sentence):
     assert describe_standing(HomeFacts(**counted)) == sentence
-    assert told(**counted) == f"Nothing waits for you. {sentence}"
+    assert headline_of(**counted) == f"Nothing waits for you. {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_what_is_wrong_is_counted_in_sentences(counted, sentence):
     ],
 )
 def test_what_waits_for_the_reader_comes_first_and_others_are_told_only_where_there_are_more(mine, counted, sentence):
-    assert told(mine, **counted) == sentence
+    assert headline_of(mine, **counted) == sentence
 
 
 def test_a_list_that_may_be_cut_off_is_told_as_at_least():
-    assert told({"case": 98, "incident": 2}, is_cut_off=True, cases=400, incidents=2) == (
+    assert headline_of({"case": 98, "incident": 2}, is_cut_off=True, cases=400, incidents=2) == (
         "At least 100 items wait for you. In all, 400 cases need a person."
     )
 
 
 def test_the_money_at_stake_follows_the_reader_s_own_cases():
-    assert told({"case": 2}, stake="423.00 EUR too much", cases=2) == (
+    assert headline_of({"case": 2}, stake="423.00 EUR too much", cases=2) == (
         "2 cases wait for you. In your cases and those without an owner: 423.00 EUR too much."
     )

@@ -111,7 +111,7 @@ def test_re_verification_needs_no_second_person(stage):
     operator.post(f"cases/{case.id}/resolve", resolution="VERIFY_AGAIN", **WHY)
     assert stage.state(case.action_id) == "PENDING"
     said = words(operator.page("cases", tab="settled"))
-    assert "The system of record is being read again. If the difference is still there, a new case opens." in said
+    assert "The system of record will be read again. If the difference is still there, a new case opens." in said
     assert "Settled: read again Earlier: no-op failure" in said
 
 

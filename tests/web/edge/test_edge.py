@@ -489,6 +489,10 @@ def test_a_web_process_loads_what_is_behind_its_addresses_before_its_first_reque
 # The room in which requests wait
 
 
+async def never_called(_: Any) -> bool:
+    raise AssertionError("nothing waits here")
+
+
 def stays(look: Any, *, for_s: float, gone: bool = False) -> None:
     """Let a request wait whose client is there, or is gone."""
 
@@ -528,4 +532,10 @@ def test_a_request_whose_client_is_gone_is_dropped_without_a_look():
 
 def test_beyond_the_limit_a_request_may_not_wait(monkeypatch):
     monkeypatch.setattr(waiting, "MOST_WAITING", 0)
-    assert not any(WaitingRoom(None).facts(None).values())  # type: ignore[arg-type]
+    assert not any(WaitingRoom(never_called).facts(None).values())
+
+
+def test_a_request_with_a_large_body_may_not_wait():
+    room = WaitingRoom(never_called)
+    assert all(room.facts(None, size=waiting.LARGEST_WAITING).values())
+    assert not any(room.facts(None, size=waiting.LARGEST_WAITING + 1).values())

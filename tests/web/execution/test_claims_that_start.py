@@ -10,7 +10,9 @@ import pytest
 from django.utils import timezone
 
 from approvals.execution.operations import executors
+from console.accounts import operations as accounts
 from console.execution import routes
+from console.models import ApiKey
 from counterfoil.proof import ExecutorKey, read_claims
 from ledger.db import tenancy
 from ledger.record import operations as ledger
@@ -149,6 +151,23 @@ def test_a_claim_that_waits_looks_without_writing_until_there_is_something_to_cl
 def test_a_claim_that_waits_in_vain_asks_once_more_at_the_end(shop: Workshop):
     shop.propose()
     assert orders(answered(shop.executor.client, partial(send, shop, start=None, wait_s=1, headers={}))) == []
+
+
+def test_a_key_that_is_revoked_during_a_wait_claims_nothing(shop: Workshop):
+    action_id = shop.propose()
+
+    def revoke_and_approve(_: float) -> None:
+        with tenancy(shop.tenant):
+            [key] = ApiKey.objects.filter(kind="exec", revoked_at=None)
+            accounts.revoke_key(
+                tenant_id=shop.tenant, key_id=key.id, by=ledger.SYSTEM, reason="Lost.", at=timezone.now()
+            )
+        shop.vote(shop.approval_of(action_id))
+
+    claim = partial(send, shop, start=None, wait_s=20, headers={})
+    answer = answered(shop.executor.client, claim, nap=revoke_and_approve)
+    assert answer.status_code == 401
+    assert shop.state(action_id) == "VALIDATED"
 
 
 def test_a_claim_that_waits_starts_what_it_claims_with_the_proof_of_before(shop: Workshop):
