@@ -487,8 +487,11 @@ def test_expired_and_failed_exports_are_removed_from_the_bucket(tenant, bucket):
 def test_while_the_bucket_is_away_an_export_waits_and_a_finished_one_is_refused_for_now(
     tenant, settings, monkeypatch, bucket
 ):
-    finished, running = ask_for(tenant, end=20), ask_for(tenant, end=20)
+    finished, running, failed = (ask_for(tenant, end=20) for _ in range(3))
     make(tenant, finished)
+    make(tenant, failed, most=2)
+    with tenancy(tenant):
+        Export.objects.filter(id=failed).update(state="FAILED")
     there, before = settings.STORAGES, make(tenant, running, most=2)
     monkeypatch.setenv("COUNTERFOIL_EXPORT_BUCKET", "s3://exports/console")
     monkeypatch.setenv("COUNTERFOIL_EXPORT_BUCKET_URL", "http://127.0.0.1:1")
@@ -498,7 +501,9 @@ def test_while_the_bucket_is_away_an_export_waits_and_a_finished_one_is_refused_
     with pytest.raises(StorageAway, match="no export is lost"):
         exported.fetch(tenant, finished)
     assert row_of(tenant, running).chunks == before.chunks
+    tasks.tidy()
 
     settings.STORAGES = there
     assert make(tenant, running).state == "FINISHED"
     assert judged(exported.fetch(tenant, finished), policy(tenant)).worst is Verdict.VERIFIED
+    assert exports.remove_expired(tenant_id=tenant, at=now()) == 1, "what failed was still there"

@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from ledger.actions.queries import freezes
+from ledger.catalogue.rules.targets import target_text
 from ledger.db import tenancy
 from ledger.record.queries import events
 from reviews import queries
@@ -50,6 +51,8 @@ def test_closing_an_incident_requires_a_decision_about_each_freeze(stage):
     operator = visitor(stage, "operator")
     with tenancy(stage.tenant):
         freeze = queries.freezes_held(row)[0]
+    found = rf"Duplicate side effect: issue_refund on {re.escape(target_text(freeze.value))}, found by verification\."
+    assert re.fullmatch(found, freeze.reason), freeze.reason
     assert operator.post(f"incidents/{row.id}/close", note=NOTE).status_code == 400
     assert operator.post(f"incidents/{row.id}/close", note=NOTE, **{f"freeze-{freeze.id}": "thaw"}).status_code == 400
     assert operator.post(f"incidents/{row.id}/close", **{f"freeze-{freeze.id}": "lift"}).status_code == 422
